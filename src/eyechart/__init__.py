@@ -1,0 +1,1 @@
+"""Eyechart: the vision test for vision-language models."""
