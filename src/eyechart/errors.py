@@ -1,0 +1,88 @@
+"""Errors that a user can act on. Everything else keeps its traceback.
+
+Each error says what is wrong and, in ``advice``, what to do about it. The command line prints both and exits
+with ``exit_code``: 2 when the command itself must change, 1 when a job failed.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class EyechartError(Exception):
+    """Base of all errors that are shown without a traceback."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, *, advice: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.advice = advice
+
+    def __str__(self) -> str:
+        return f"{self.message}\n{self.advice}" if self.advice else self.message
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Exceptions travel between processes; the default would drop the keyword argument.
+        return (_rebuild, (type(self), self.message, self.advice))
+
+
+def _rebuild(kind: type[EyechartError], message: str, advice: str) -> EyechartError:
+    return kind(message, advice=advice)
+
+
+class UsageError(EyechartError):
+    """The command, flag or config must change before anything can run."""
+
+    exit_code = 2
+
+
+class UnknownNameError(UsageError):
+    """A name that nobody registered; the message lists the nearest ones."""
+
+
+class MissingExtraError(UsageError):
+    """A library that is an optional extra is not installed."""
+
+
+class DataError(EyechartError):
+    """A dataset is missing, damaged or does not fit its description."""
+
+
+class ModelError(EyechartError):
+    """A model cannot be loaded or gives unusable vectors or answers."""
+
+
+class ResultError(EyechartError):
+    """A result file cannot be read or written."""
+
+
+def unknown_name(kind: str, name: str, known: Iterable[str], *, advice: str = "") -> UnknownNameError:
+    """Make the error for a name that is not known, with up to three nearest names."""
+    options = sorted(set(known))
+    near = nearest(name, options)
+    if near:
+        hint = f"Did you mean {' or '.join(near)}?"
+    elif len(options) <= 12:
+        hint = f"Known: {', '.join(options)}." if options else ""
+    else:
+        hint = f"There are {len(options)} known names."
+    return UnknownNameError(
+        f"Unknown {kind}: {name!r}.", advice=" ".join(part for part in (hint, advice) if part)
+    )
+
+
+def nearest(name: str, options: Iterable[str], count: int = 3) -> list[str]:
+    """Return up to ``count`` names that look like ``name``, best first, ignoring case."""
+    by_lower = {option.lower(): option for option in options}
+    found = difflib.get_close_matches(name.lower(), by_lower, n=count, cutoff=0.6)
+    return [by_lower[key] for key in found]
+
+
+def missing_extra(library: str, extra: str) -> MissingExtraError:
+    """Make the error for an optional library that is not installed, with the pip line to run."""
+    return MissingExtraError(
+        f"This needs the library {library!r}, which is not installed.",
+        advice=f"Install it with: pip install 'eyechart[{extra}]'",
+    )

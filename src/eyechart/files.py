@@ -1,0 +1,65 @@
+"""Writing files so that a reader sees the old one or the new one, never half of one; and where caches live."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+TEMPORARY = ".tmp-"
+"""Every unfinished file of ours has this prefix; whoever finds an old one may delete it."""
+
+
+@contextmanager
+def atomic_file(path: Path) -> Iterator[BinaryIO]:
+    """Open a temporary file beside ``path`` that takes its place, whole and flushed to disk, when the block ends.
+
+    If the block raises, the temporary file is removed and ``path`` is as it was.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.parent / f"{TEMPORARY}{os.getpid()}-{secrets.token_hex(6)}-{path.name[-100:]}"
+    try:
+        with temporary.open("xb") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
+def write_atomic(path: Path, data: bytes) -> None:
+    """Write ``data`` to ``path`` at once."""
+    with atomic_file(path) as stream:
+        stream.write(data)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make a rename in ``folder`` durable, where the system knows how (Windows does not)."""
+    if os.name == "nt":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def cache_root() -> Path:
+    """Return the cache folder: ``$EYECHART_CACHE``, else ``eyechart`` under ``$XDG_CACHE_HOME`` or ``~/.cache``."""
+    own = os.environ.get("EYECHART_CACHE")
+    if own:
+        return Path(own).expanduser()
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "eyechart"
+
+
+def private_folder(path: Path) -> Path:
+    """Create a folder that only its owner can read (embeddings and answers may be confidential)."""
+    path.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return path

@@ -1,0 +1,99 @@
+"""Classification by similarity: ranks, accuracy, per-class recall, average precision. Ties never help."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eyechart.metrics.vectors import Vectors, distinct_rows
+
+BLOCK_BYTES = 64 * 1024 * 1024
+"""Scores are made in blocks of rows of at most this size."""
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """Where the true class stands for every sample, and who stands on top."""
+
+    ranks: Ints
+    """1 is best; a class that ties with the true one stands before it."""
+    top: Ints
+    """The best classes, shape (n, k), equal scores in class order."""
+    top_scores: Vectors
+    label_scores: Vectors
+    ties: int
+    """How many samples' rank depends on the tie rule."""
+
+
+def rank_labels(images: Vectors, classes: Vectors, labels: Ints, *, top: int = 5) -> Ranking:
+    """Rank all classes by cosine for each picture and find the true one.
+
+    A class with exactly the same vector as another one (a duplicate name) is the same candidate listed twice:
+    the copies stand in class order, so the first one can be right and the later ones are one place behind.
+    This is how published ImageNet numbers treat its two duplicate names. Any other tie counts against the label.
+
+    Args:
+        images: Unit vectors of the pictures, (n, d).
+        classes: Unit vectors of the classes, (c, d).
+        labels: The true class of each picture.
+        top: How many best classes to return.
+    """
+    first, candidate, copies = distinct_rows(classes)
+    place = _place_among_copies(candidate)
+    top = min(top, len(classes))
+    n = len(images)
+    ranks, best = np.empty(n, np.int64), np.empty((n, top), np.int64)
+    best_scores, own_scores = np.empty((n, top), np.float32), np.empty(n, np.float32)
+    ties = 0
+    step = max(1, BLOCK_BYTES // (8 * max(1, len(classes))))
+    distinct = np.ascontiguousarray(classes[first].T)
+    for start in range(0, n, step):
+        rows = slice(start, min(start + step, n))
+        scores = images[rows] @ distinct
+        label = labels[rows]
+        own = np.take_along_axis(scores, candidate[label][:, None], axis=1)
+        above = (scores > own) @ copies
+        tied = (scores == own) @ copies - copies[candidate[label]]
+        ranks[rows] = above + tied + place[label] + 1
+        ties += int((tied > 0).sum())
+        own_scores[rows] = own[:, 0]
+        best[rows], best_scores[rows] = _top(scores[:, candidate], top)
+    return Ranking(ranks, best, best_scores, own_scores, ties)
+
+
+def _place_among_copies(candidate: Ints) -> Ints:
+    """For each class, how many earlier classes have the same vector."""
+    place = np.zeros(len(candidate), np.int64)
+    seen: dict[int, int] = {}
+    for i, group in enumerate(candidate.tolist()):
+        place[i] = seen.get(group, 0)
+        seen[group] = place[i] + 1
+    return place
+
+
+def _top(scores: Vectors, k: int) -> tuple[Ints, Vectors]:
+    """Return the k best columns of each row and their scores, equal scores in column order."""
+    order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+    return order, np.take_along_axis(scores, order, axis=1)
+
+
+def per_class_recall(correct: NDArray[np.bool_], labels: Ints, n_classes: int) -> dict[int, float]:
+    """Return the share of correct samples for every class that occurs in the labels."""
+    total = np.bincount(labels, minlength=n_classes)
+    hits = np.bincount(labels, weights=correct.astype(np.float64), minlength=n_classes)
+    return {int(i): float(hits[i] / total[i]) for i in np.flatnonzero(total)}
+
+
+def average_precision(scores: Vectors, present: NDArray[np.bool_]) -> float:
+    """Non-interpolated average precision of one class: mean precision at each positive, in order of score.
+
+    Among equal scores the negatives come first. Without ties this is sklearn's ``average_precision_score``.
+    """
+    order = np.lexsort((present, -scores))
+    hits = present[order]
+    positions = np.flatnonzero(hits) + 1
+    return float(np.mean(np.arange(1, len(positions) + 1) / positions)) if len(positions) else float("nan")

@@ -1,0 +1,47 @@
+"""Vectors: unit length, averaging, and exact duplicates."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Vectors = NDArray[np.float32]
+
+
+def unit(vectors: Vectors) -> Vectors:
+    """Scale each row to length one, in float32. A zero row stays zero: it is similar to nothing."""
+    vectors = np.asarray(vectors, np.float32)
+    norm = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    return np.divide(vectors, norm, out=np.zeros_like(vectors), where=norm > 0)
+
+
+def mean_of_units(vectors: Vectors, starts: NDArray[np.int64]) -> Vectors:
+    """Average unit vectors over consecutive groups and renormalise: prompt ensembling as CLIP does it.
+
+    Args:
+        vectors: All rows, group after group.
+        starts: The first row of each group; no group is empty.
+    """
+    units = unit(vectors)
+    sizes = np.diff(np.append(starts, len(units)))
+    sums = np.add.reduceat(units, starts, axis=0)
+    return unit(sums / sizes[:, None].astype(np.float32))
+
+
+def distinct_rows(vectors: Vectors) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Find rows that are bit-for-bit equal.
+
+    Scores are computed once per distinct row, so that equal candidates tie exactly: a matrix product may round
+    two equal columns differently, depending on where they stand.
+
+    Returns:
+        The first position of each distinct row (in order of appearance), for every row the number of its
+        distinct row, and how often each distinct row occurs.
+    """
+    rows = np.ascontiguousarray(vectors)
+    keys = rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).ravel()
+    _, first, inverse, counts = np.unique(keys, return_index=True, return_inverse=True, return_counts=True)
+    order = np.argsort(first)
+    renumber = np.empty_like(order)
+    renumber[order] = np.arange(len(order))
+    return first[order], renumber[inverse], counts[order]

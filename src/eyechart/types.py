@@ -1,0 +1,255 @@
+"""Every noun of Eyechart.
+
+A benchmark is a dataset read by a task. A plan is a list of frozen jobs. A model is an encoder (contents to
+vectors) or a generator (messages to text). A task predicts (slow, cached) and scores (quick, pure).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+
+from eyechart.media import Picture
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from PIL import Image
+
+    Vectors = NDArray[np.float32]
+
+Kind = Literal["classification", "multilabel", "retrieval", "selection", "pictures"]
+"""What a dataset's samples carry: one label, several labels, captions, candidates to choose from, or nothing."""
+
+OnError = Literal["fail", "skip"]
+
+
+# ---------------------------------------------------------------------------------------------- datasets
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One row of a dataset. Which fields are set depends on the dataset's kind."""
+
+    id: str
+    """Unique within the dataset and split; records refer to it."""
+    image: Picture
+    label: int | None = None
+    labels: tuple[int, ...] = ()
+    """Multilabel: the indices of all classes that are present."""
+    texts: tuple[str, ...] = ()
+    """Retrieval: the captions. Selection: the candidates, the right one first."""
+    meta: Mapping[str, Any] = field(default_factory=dict)
+    """Anything else that the source knows: group columns, paths, weights."""
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetInfo:
+    """What is known of a dataset before its samples are read."""
+
+    name: str
+    kind: Kind
+    split: str = "test"
+    language: str = "en"
+    classnames: tuple[str, ...] = ()
+    templates: tuple[str, ...] = ()
+    class_prompts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Texts for a class that replace the templates, by class name (CuPL style)."""
+    source: str = ""
+    """Path or address, for messages and provenance."""
+    notes: tuple[Notice, ...] = ()
+    """Warnings that the reader found in the description (they are counted in the result)."""
+
+
+@runtime_checkable
+class Dataset(Protocol):
+    """A readable dataset: a description and a stream of samples, in a fixed order, any number of times."""
+
+    @property
+    def info(self) -> DatasetInfo:
+        """Describe the dataset without reading samples."""
+        ...
+
+    def shards(self) -> Sequence[Shard]:
+        """List the independent pieces of the stream; together, in order, they hold every sample once."""
+        ...
+
+
+@runtime_checkable
+class Shard(Protocol):
+    """A piece of a dataset that one worker reads from front to back."""
+
+    @property
+    def name(self) -> str:
+        """Name the piece in messages."""
+        ...
+
+    def __iter__(self) -> Iterator[Sample]:
+        """Stream the samples."""
+        ...
+
+
+# ------------------------------------------------------------------------------------------------ models
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSpec:
+    """Which model, in what form: enough to load it again."""
+
+    family: str
+    """Registered model type: open_clip, transformers, onnx, ..."""
+    name: str
+    pretrained: str = ""
+    """Tag, checkpoint file, folder or hub id, as the user wrote it."""
+    precision: str = "fp32"
+    device: str = "auto"
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Family-specific: cache folder, revision, trust, transform per task, ..."""
+
+    @property
+    def label(self) -> str:
+        """Name the model in one line of a table."""
+        return f"{self.name} {self.pretrained}".strip()
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCard:
+    """What a loaded model says of itself. Part of every result."""
+
+    family: str
+    name: str
+    weights_digest: str
+    transform: str
+    """The image transform and the text handling, written out: other text, other fingerprint."""
+    precision: str = "fp32"
+    embedding_dim: int | None = None
+    image_size: int | None = None
+    context_length: int | None = None
+    parameters: int | None = None
+    logit_scale: float | None = None
+    logit_bias: float | None = None
+    notes: tuple[str, ...] = ()
+    """Traps that the loader found, for example another activation than the weights were trained with."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Name the model in the store: it changes with weights, transform or precision, and with nothing else."""
+        return digest_json([self.family, self.weights_digest, self.transform, self.precision])
+
+
+@runtime_checkable
+class Encoder(Protocol):
+    """A model that turns pictures and texts into vectors of one space. It knows nothing of benchmarks."""
+
+    @property
+    def card(self) -> ModelCard:
+        """Describe the loaded model."""
+        ...
+
+    def prepare_image(self, image: Image.Image) -> NDArray[np.float32]:
+        """Transform one decoded picture to the tower's input. Called from several threads."""
+        ...
+
+    def encode_images(self, batch: NDArray[np.float32]) -> Vectors:
+        """Encode prepared pictures, shape (n, ...), to float32 vectors (n, dim), not normalised."""
+        ...
+
+    def encode_texts(self, texts: Sequence[str], *, language: str = "en") -> Vectors:
+        """Encode texts to float32 vectors (n, dim), not normalised."""
+        ...
+
+    def count_truncated(self, texts: Sequence[str]) -> int:
+        """Count the texts that are longer than the model reads."""
+        ...
+
+
+# -------------------------------------------------------------------------------------------------- jobs
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetSpec:
+    """Which dataset, read how: enough to open it again."""
+
+    name: str
+    """As the user wrote it; it goes into the result unchanged."""
+    reader: str
+    """Registered reader: wds, jsonl, folder, table, ..."""
+    root: str
+    split: str = "test"
+    language: str = "en"
+    limit: int | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Reader-specific: class name and template files, cache folder, ..."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One model on one benchmark in one language: a value, printable, the same every time it is planned."""
+
+    model: ModelSpec
+    dataset: DatasetSpec
+    task: str
+    settings: Mapping[str, Any]
+    """The task's own settings, all of them, defaults included."""
+    output: Path
+    batch_size: int = 64
+    workers: int = 4
+    on_error: OnError = "fail"
+
+    @property
+    def title(self) -> str:
+        """Name the job in one line."""
+        return f"{self.model.label} on {self.dataset.name} ({self.dataset.language}, {self.task})"
+
+    @property
+    def digest(self) -> str:
+        """Identify what is computed: all that can change the numbers, nothing else (no paths of outputs, no workers)."""
+        model = asdict(self.model)
+        del model["device"]
+        return digest_json([model, asdict(self.dataset), self.task, dict(self.settings), self.on_error])
+
+
+# ---------------------------------------------------------------------------------------------- outcomes
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """A warning that is also counted in the result."""
+
+    kind: str
+    """Short stable name: truncated_texts, duplicate_classes, class_without_images, ..."""
+    count: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One number with what is needed to believe it."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+    chance: float | None = None
+    n: int | None = None
+    """How many independent units (images, queries) it is a mean of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a task's scoring gives: metrics, one record per sample, and warnings."""
+
+    metrics: Mapping[str, Metric]
+    records: Sequence[Mapping[str, Any]]
+    notices: Sequence[Notice] = ()
+    details: Mapping[str, Any] = field(default_factory=dict)
+    """Small derived tables for the report: class names, per-class figures, curves."""
+
+
+def digest_json(value: object) -> str:
+    """Return a short digest of a JSON-like value, independent of key order."""
+    text = json.dumps(value, sort_keys=True, default=str, ensure_ascii=False, separators=(",", ":"))
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
