@@ -68,9 +68,7 @@ def unknown_name(kind: str, name: str, known: Iterable[str], *, advice: str = ""
         hint = f"Known: {', '.join(options)}." if options else ""
     else:
         hint = f"There are {len(options)} known names."
-    return UnknownNameError(
-        f"Unknown {kind}: {name!r}.", advice=" ".join(part for part in (hint, advice) if part)
-    )
+    return UnknownNameError(f"Unknown {kind}: {name!r}.", advice=" ".join(part for part in (hint, advice) if part))
 
 
 def nearest(name: str, options: Iterable[str], count: int = 3) -> list[str]:

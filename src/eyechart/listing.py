@@ -144,9 +144,7 @@ def _check_sample(sample: Sample, info: DatasetInfo) -> None:
         present = sample.labels if info.kind == "multilabel" else (sample.label,)
         for label in present:
             if label is None:
-                raise DataError(
-                    f"{where} has no label.", advice="Each picture needs one (a .cls member, a column)."
-                )
+                raise DataError(f"{where} has no label.", advice="Each picture needs one (a .cls member, a column).")
             if label < 0 or (info.classnames and label >= len(info.classnames)):
                 raise DataError(
                     f"{where} has label {label}, but there are {len(info.classnames)} class names "
@@ -168,23 +166,17 @@ def _check_ids(info: DatasetInfo, entries: list[Entry]) -> None:
 
 def _notices(info: DatasetInfo, reading: _Reading, digests: Digests) -> Iterator[Notice]:
     if info.kind in ("classification", "multilabel") and info.classnames:
-        used = {
-            label for entry in reading.entries for label in (*entry.labels, entry.label) if label is not None
-        }
+        used = {label for entry in reading.entries for label in (*entry.labels, entry.label) if label is not None}
         empty = [info.classnames[i] for i in range(len(info.classnames)) if i not in used]
         if empty:
             shown = ", ".join(repr(name) for name in empty[:5]) + (", ..." if len(empty) > 5 else "")
-            yield Notice(
-                "class_without_images", len(empty), f"{len(empty)} classes have no picture: {shown}."
-            )
+            yield Notice("class_without_images", len(empty), f"{len(empty)} classes have no picture: {shown}.")
     blank = sum(not text.strip() for entry in reading.entries for text in entry.texts)
     if blank:
         yield Notice("blank_captions", blank, f"{blank} captions are blank.")
     copies = len(digests) - len(np.unique(digests.view("V16")))
     if copies:
-        yield Notice(
-            "duplicate_images", copies, f"{copies} pictures are byte-for-byte copies of another one."
-        )
+        yield Notice("duplicate_images", copies, f"{copies} pictures are byte-for-byte copies of another one.")
     if reading.failures:
         first = reading.failures[0]
         yield Notice("unreadable_images", len(reading.failures), f"for example {first.id}: {first.reason}")
@@ -195,7 +187,5 @@ def _fingerprint(reading: _Reading, info: DatasetInfo) -> str:
     state = hashlib.blake2b(f"{info.kind}\0{info.language}".encode(), digest_size=16)
     for entry, key in zip(reading.entries, reading.keys, strict=True):
         state.update(key)
-        state.update(
-            repr((entry.id, entry.label, entry.labels, entry.texts)).encode("utf-8", "surrogatepass")
-        )
+        state.update(repr((entry.id, entry.label, entry.labels, entry.texts)).encode("utf-8", "surrogatepass"))
     return state.hexdigest()

@@ -194,9 +194,7 @@ _OUR_KEYS = frozenset(Result.__dataclass_fields__) - {"extra", "path"}
 
 
 def _from_dict(body: Mapping[str, Any], path: Path) -> Result:
-    metrics = {
-        str(key): float(value) for key, value in body["metrics"].items() if isinstance(value, int | float)
-    }
+    metrics = {str(key): float(value) for key, value in body["metrics"].items() if isinstance(value, int | float)}
     known = {key: body[key] for key in _OUR_KEYS if key in body}
     known["metrics"] = {key: value for key, value in metrics.items() if math.isfinite(value)}
     known["intervals"] = {key: (pair[0], pair[1]) for key, pair in body.get("intervals", {}).items()}

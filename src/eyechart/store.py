@@ -82,9 +82,7 @@ class Table:
                 advice="Try --precision fp32, and check the weights.",
             )
         name = f"{time.time_ns():020d}-{secrets.token_hex(4)}.safetensors"
-        data = save(
-            {"keys": np.ascontiguousarray(digests), "vectors": np.ascontiguousarray(vectors, np.float32)}
-        )
+        data = save({"keys": np.ascontiguousarray(digests), "vectors": np.ascontiguousarray(vectors, np.float32)})
         try:
             private_folder(self.folder)
             with atomic_file(self.folder / name) as stream:

@@ -207,7 +207,7 @@ class Job:
 
     @property
     def digest(self) -> str:
-        """Identify what is computed: all that can change the numbers, nothing else (no paths of outputs, no workers)."""
+        """Identify what is computed: all that can change the numbers, and nothing else (no output path, no workers)."""
         model = asdict(self.model)
         del model["device"]
         return digest_json([model, asdict(self.dataset), self.task, dict(self.settings), self.on_error])

@@ -12,7 +12,9 @@ def unit(vectors: Vectors) -> Vectors:
     """Scale each row to length one, in float32. A zero row stays zero: it is similar to nothing."""
     vectors = np.asarray(vectors, np.float32)
     norm = np.linalg.norm(vectors, axis=-1, keepdims=True)
-    return np.divide(vectors, norm, out=np.zeros_like(vectors), where=norm > 0)
+    out = np.zeros_like(vectors)
+    np.divide(vectors, norm, out=out, where=norm > 0)
+    return out
 
 
 def mean_of_units(vectors: Vectors, starts: NDArray[np.int64]) -> Vectors:
@@ -25,7 +27,7 @@ def mean_of_units(vectors: Vectors, starts: NDArray[np.int64]) -> Vectors:
     units = unit(vectors)
     sizes = np.diff(np.append(starts, len(units)))
     sums = np.add.reduceat(units, starts, axis=0)
-    return unit(sums / sizes[:, None].astype(np.float32))
+    return unit(np.asarray(sums / sizes[:, None], np.float32))
 
 
 def distinct_rows(vectors: Vectors) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
