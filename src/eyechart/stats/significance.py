@@ -1,0 +1,82 @@
+"""Paired tests of two models on the same samples, and corrections for many of them."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from eyechart.stats.quantiles import normal_quantile
+
+
+def mcnemar_exact(only_first: int, only_second: int) -> float:
+    """Exact two-sided McNemar p-value (scipy's `binomtest(b, b + c)`).
+
+    Takes the samples that only the first and only the second model got right. Conservative: it rejects a
+    true null less often than its level says; `mcnemar_mid_p` does not.
+    """
+    tail, _ = _smaller_tail(only_first, only_second)
+    return min(1.0, 2 * tail)
+
+
+def mcnemar_mid_p(only_first: int, only_second: int) -> float:
+    """McNemar's test with the mid-p correction: half the probability of the observed split is taken off."""
+    tail, observed = _smaller_tail(only_first, only_second)
+    return min(1.0, 2 * tail - observed)
+
+
+def _smaller_tail(b: int, c: int) -> tuple[float, float]:
+    """P(X <= min(b, c)) and P(X = min(b, c)) for X ~ Binomial(b + c, 1/2), summed in logarithms."""
+    if b < 0 or c < 0:
+        raise ValueError(f"counts cannot be negative: {b} and {c}")
+    n, k = b + c, min(b, c)
+    log_factorials = np.concatenate(([0.0], np.cumsum(np.log(np.arange(1, n + 1)))))
+    smaller = np.arange(k + 1)
+    log_choose = log_factorials[n] - log_factorials[smaller] - log_factorials[n - smaller]
+    masses = np.exp(log_choose - n * math.log(2))
+    return float(masses.sum()), float(masses[-1])
+
+
+def holm(p_values: ArrayLike) -> list[float]:
+    """Holm's step-down adjustment, in the order given (statsmodels' `multipletests(method="holm")`)."""
+    values = np.asarray(p_values, dtype=np.float64)
+    if values.ndim != 1 or not ((values >= 0) & (values <= 1)).all():
+        raise ValueError("p-values are a list of numbers between 0 and 1")
+    order = np.argsort(values, kind="stable")
+    stepped = np.maximum.accumulate(values[order] * np.arange(values.size, 0, -1))
+    adjusted = np.empty_like(values)
+    adjusted[order] = np.minimum(stepped, 1.0)
+    return [float(value) for value in adjusted]
+
+
+def smallest_detectable_difference(
+    n: float, disagreement: float, alpha: float = 0.05, power: float = 0.8
+) -> float | None:
+    """The smallest difference of accuracies that McNemar's test finds with this power on n paired samples.
+
+    `disagreement` is the fraction of samples that exactly one model gets right. Solves the sample-size
+    formula of Connor (1987) for the difference. None when even a wholly one-sided disagreement would go
+    unseen: there are then too few samples to tell such models apart.
+    """
+    if n <= 0 or not 0 <= disagreement <= 1:
+        raise ValueError(f"need n > 0 and a disagreement in [0, 1], not {n} and {disagreement}")
+    if not 0 < alpha < 1 or not alpha < power < 1:
+        raise ValueError(f"need 0 < alpha < power < 1, not alpha {alpha} and power {power}")
+    z_alpha, z_power = normal_quantile(1 - alpha / 2), normal_quantile(power)
+    under_root = n + z_power**2 - z_alpha**2
+    if disagreement == 0 or under_root < 0:
+        return None
+    difference = (
+        math.sqrt(disagreement)
+        * (z_alpha * math.sqrt(n) + z_power * math.sqrt(under_root))
+        / (n + z_power**2)
+    )
+    return difference if difference <= disagreement else None
+
+
+def discordant(first: Sequence[bool], second: Sequence[bool]) -> tuple[int, int]:
+    """Count the samples that only the first, and only the second, model got right."""
+    a, b = np.asarray(first, dtype=bool), np.asarray(second, dtype=bool)
+    if a.shape != b.shape:
+        raise ValueError(f"paired samples need equal lengths, not {a.size} and {b.size}")
+    return int((a & ~b).sum()), int((b & ~a).sum())

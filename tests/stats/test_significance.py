@@ -1,0 +1,96 @@
+"""Paired tests and corrections against scipy and statsmodels."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import binomtest
+from statsmodels.stats.multitest import multipletests
+
+from eyechart.stats import (
+    discordant,
+    holm,
+    mcnemar_exact,
+    mcnemar_mid_p,
+    normal_quantile,
+    smallest_detectable_difference,
+)
+
+
+@given(st.integers(0, 400), st.integers(0, 400))
+def test_mcnemar_equals_the_binomial_test(b, c):
+    expected = binomtest(b, b + c).pvalue if b + c else 1.0
+    assert mcnemar_exact(b, c) == pytest.approx(expected, rel=1e-9)
+
+
+def test_mcnemar_keeps_its_digits_for_many_samples():
+    assert mcnemar_exact(10_400, 9_600) == pytest.approx(binomtest(10_400, 20_000).pvalue, rel=1e-8)
+
+
+@given(st.integers(0, 60), st.integers(0, 60))
+def test_mid_p_takes_off_half_the_observed_mass_on_both_sides(b, c):
+    exact = binomtest(min(b, c), b + c, alternative="less").pvalue if b + c else 1.0
+    below = binomtest(min(b, c) - 1, b + c, alternative="less").pvalue if min(b, c) else 0.0
+    assert mcnemar_mid_p(b, c) == pytest.approx(min(1.0, exact + below), rel=1e-9)
+    assert mcnemar_mid_p(b, c) <= mcnemar_exact(b, c)
+
+
+def test_negative_counts_are_refused():
+    with pytest.raises(ValueError, match="negative"):
+        mcnemar_exact(-1, 3)
+
+
+def test_discordant_counts_each_side():
+    assert discordant([1, 1, 0, 0, 1], [1, 0, 0, 1, 0]) == (2, 1)
+    with pytest.raises(ValueError, match="equal lengths"):
+        discordant([1], [1, 0])
+
+
+@settings(max_examples=40)
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=50))
+def test_holm_equals_statsmodels(p_values):
+    expected = multipletests(p_values, method="holm")[1]
+    assert holm(p_values) == pytest.approx(expected)
+
+
+def test_holm_of_nothing_is_nothing():
+    assert holm([]) == []
+
+
+@pytest.mark.parametrize("p_values", [[float("nan")], [1.1], [-0.1, 0.5]])
+def test_holm_refuses_what_is_no_probability(p_values):
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        holm(p_values)
+
+
+@given(st.integers(50, 100_000), st.floats(0.01, 1))
+def test_smallest_difference_solves_connors_sample_size(n, disagreement):
+    difference = smallest_detectable_difference(n, disagreement)
+    if difference is None:
+        assert n * disagreement < 12
+        return
+    z_alpha, z_power = normal_quantile(0.975), normal_quantile(0.8)
+    needed = (z_alpha * disagreement**0.5 + z_power * (disagreement - difference**2) ** 0.5) ** 2
+    assert needed / difference**2 == pytest.approx(n, rel=1e-6)
+
+
+def test_the_smallest_difference_is_found_as_often_as_promised():
+    generator = np.random.default_rng(5)
+    n, disagreement = 2000, 0.15
+    difference = smallest_detectable_difference(n, disagreement, power=0.8)
+    wins, losses = (disagreement + difference) / 2, (disagreement - difference) / 2
+    counts = generator.multinomial(n, [wins, losses, 1 - disagreement], size=2000)
+    found = np.mean([mcnemar_mid_p(int(b), int(c)) < 0.05 for b, c, _ in counts])
+    assert found == pytest.approx(0.8, abs=0.03)
+
+
+def test_too_few_samples_detect_nothing():
+    assert smallest_detectable_difference(20, 0.05) is None
+    assert smallest_detectable_difference(1000, 0.0) is None
+    assert smallest_detectable_difference(1, 1.0) is None
+
+
+@pytest.mark.parametrize("arguments", [(0, 0.1), (10, 1.5), (10, 0.1, 0.0), (10, 0.1, 0.05, 0.01)])
+def test_impossible_designs_are_refused(arguments):
+    with pytest.raises(ValueError, match="need"):
+        smallest_detectable_difference(*arguments)
