@@ -71,14 +71,14 @@ def test_the_seed_decides():
 
 
 @settings(max_examples=30)
-@given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=2, max_size=60))
-def test_swapping_the_models_turns_the_difference_round(pairs):
-    first, second = zip(*pairs, strict=True)
+@given(st.integers(0, 10_000), st.integers(200, 400))
+def test_swapping_the_models_turns_the_difference_round(seed, n):
+    first, second = np.random.default_rng(seed).random((2, n)) < 0.6
     forth = paired_bootstrap(first, second, rounds=4000)
     back = paired_bootstrap(second, first, rounds=4000)
-    assert forth.difference == -back.difference
-    assert forth.interval == pytest.approx((-back.interval.high, -back.interval.low), abs=0.12)
-    assert forth.p_value == pytest.approx(back.p_value, abs=0.12)
+    assert forth.difference == pytest.approx(-back.difference)
+    assert forth.interval == pytest.approx((-back.interval.high, -back.interval.low), abs=0.03)
+    assert forth.p_value == pytest.approx(back.p_value, abs=0.1)
 
 
 def test_pairing_removes_the_difficulty_of_samples():
@@ -115,9 +115,7 @@ def test_a_large_difference_has_a_small_p_value():
     assert paired_bootstrap(np.ones(100), np.arange(100) % 2).p_value < 1e-3
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "clusters"), [([], [], None), ([1], [1, 0], None), ([1], [0], [1, 2])]
-)
+@pytest.mark.parametrize(("first", "second", "clusters"), [([], [], None), ([1], [1, 0], None), ([1], [0], [1, 2])])
 def test_unpaired_samples_are_refused(first, second, clusters):
     with pytest.raises(ValueError, match="need"):
         paired_bootstrap(first, second, clusters)

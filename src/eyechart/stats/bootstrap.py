@@ -155,9 +155,7 @@ def _jackknife(n: int) -> Iterator[FloatArray]:
         yield weights
 
 
-def _interval(
-    draws: FloatArray, estimate: float, left_out: FloatArray | None, n: int, level: float
-) -> Interval:
+def _interval(draws: FloatArray, estimate: float, left_out: FloatArray | None, n: int, level: float) -> Interval:
     """Read the interval off the sorted draws; `left_out` (the jackknife values) asks for BCa.
 
     The tail is Hesterberg's expanded one (2015, section 3.3): a bootstrap of n units is too narrow by

@@ -50,9 +50,7 @@ def average_precision_interval(
 def _rank(scores: ArrayLike, targets: ArrayLike) -> tuple[list[_RankedClass], int]:
     values, right = np.asarray(scores, dtype=np.float64), np.asarray(targets).astype(bool)
     if values.shape != right.shape or values.ndim != 2 or 0 in values.shape:
-        raise ValueError(
-            f"need scores and targets of one shape, images x classes: {values.shape}, {right.shape}"
-        )
+        raise ValueError(f"need scores and targets of one shape, images x classes: {values.shape}, {right.shape}")
     if not np.isfinite(values).all():
         raise ValueError("scores must be finite numbers")
     return [_rank_class(values[:, c], right[:, c]) for c in range(values.shape[1])], len(values)
@@ -75,9 +73,7 @@ def _mean_over_classes(classes: list[_RankedClass], weights: FloatArray) -> Floa
     return np.where(counted > 0, total / np.maximum(counted, 1), np.nan)
 
 
-def _weighted_average_precision(
-    ranked: _RankedClass, weights: FloatArray
-) -> tuple[FloatArray, NDArray[np.bool_]]:
+def _weighted_average_precision(ranked: _RankedClass, weights: FloatArray) -> tuple[FloatArray, NDArray[np.bool_]]:
     """AP for each row of weights, 0 where the row drew no positive; and whether it drew one."""
     if ranked.positives.size == 0:
         return np.zeros(len(weights)), np.zeros(len(weights), dtype=bool)

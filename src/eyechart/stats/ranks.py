@@ -60,9 +60,7 @@ def not_separable_from_best(
     return [i == best or adjusted[i] >= 1 - level for i in range(len(z))]
 
 
-def _pairwise_z(
-    benchmarks: Sequence[ArrayLike], clusters: Sequence[ArrayLike | None] | None
-) -> NDArray[np.float64]:
+def _pairwise_z(benchmarks: Sequence[ArrayLike], clusters: Sequence[ArrayLike | None] | None) -> NDArray[np.float64]:
     """Paired score statistics of all pairs of models: positive where the row's model is better.
 
     The variance is that under equality, the sum of squared differences (McNemar's (b - c)^2 / (b + c) for

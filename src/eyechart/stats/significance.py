@@ -66,11 +66,7 @@ def smallest_detectable_difference(
     under_root = n + z_power**2 - z_alpha**2
     if disagreement == 0 or under_root < 0:
         return None
-    difference = (
-        math.sqrt(disagreement)
-        * (z_alpha * math.sqrt(n) + z_power * math.sqrt(under_root))
-        / (n + z_power**2)
-    )
+    difference = math.sqrt(disagreement) * (z_alpha * math.sqrt(n) + z_power * math.sqrt(under_root)) / (n + z_power**2)
     return difference if difference <= disagreement else None
 
 
