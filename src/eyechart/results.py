@@ -60,7 +60,8 @@ class Result:
         """Stream the per-sample records; none if the result has no records file."""
         if self.path is None or not self.records:
             return
-        yield from read_json_lines(self.path.parent / str(self.records["file"]))
+        # Only the name: a result file from elsewhere must not make us read outside its own folder.
+        yield from read_json_lines(self.path.parent / Path(str(self.records["file"])).name)
 
 
 def records_path(output: Path) -> Path:
@@ -87,7 +88,7 @@ def write_result(result: Result, records: Iterable[Mapping[str, Any]], output: P
             f"Cannot write the result {output} ({error.strerror}).",
             advice="Embeddings are kept: run the same command again when the folder can be written.",
         ) from error
-    return _from_dict(body, output)
+    return result_from_dict(body, output)
 
 
 def read_result(path: Path) -> Result:
@@ -108,7 +109,7 @@ def read_result(path: Path) -> Result:
         raise ResultError(
             f"{path} is not a result file.", advice="A result has the keys dataset, model, task, metrics."
         )
-    return _from_dict(body, path)
+    return result_from_dict(body, path)
 
 
 def is_done(job: Job) -> tuple[bool, str]:
@@ -193,7 +194,8 @@ def _to_dict(result: Result) -> dict[str, Any]:
 _OUR_KEYS = frozenset(Result.__dataclass_fields__) - {"extra", "path"}
 
 
-def _from_dict(body: Mapping[str, Any], path: Path) -> Result:
+def result_from_dict(body: Mapping[str, Any], path: Path) -> Result:
+    """Make a result of the object in a result file; unknown keys are kept in ``extra``."""
     metrics = {str(key): float(value) for key, value in body["metrics"].items() if isinstance(value, int | float)}
     known = {key: body[key] for key in _OUR_KEYS if key in body}
     known["metrics"] = {key: value for key, value in metrics.items() if math.isfinite(value)}

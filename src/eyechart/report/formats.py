@@ -1,0 +1,186 @@
+"""Tables as files: CSV, Markdown, LaTeX and Parquet, one row per result or models x benchmarks."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from eyechart.errors import missing_extra
+from eyechart.report.averages import AVERAGES, average
+from eyechart.report.load import Found
+from eyechart.report.table import Column, Table, is_fraction
+from eyechart.results import IDENTITY
+
+Cell = str | float | None
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A header and rows, ready to be written; text columns first."""
+
+    header: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    best: frozenset[tuple[int, int]] = frozenset()
+    """(row, column) of the cells to emphasise."""
+    note: str = ""
+
+
+def result_rows(found: Sequence[Found], *, intervals: bool = False) -> Grid:
+    """One row per result: identity first, then ``model_fullname``, then every metric in sorted order.
+
+    The names are those of CLIP_benchmark's ``benchmark.csv``, whose order changes from run to run; here it is fixed.
+    """
+    names = sorted({name for item in found for name in item.result.metrics})
+    header = [*IDENTITY, "model_fullname"]
+    for name in names:
+        header += [name, f"{name}_low", f"{name}_high"] if intervals else [name]
+    rows = []
+    for item in found:
+        result = item.result
+        row: list[Cell] = [*result.identity, f"{result.model} {result.pretrained}"]
+        for name in names:
+            row.append(result.metrics.get(name))
+            if intervals:
+                row += result.intervals.get(name, (None, None))
+        rows.append(tuple(row))
+    return Grid(tuple(header), tuple(rows))
+
+
+def matrix(table: Table, columns: Sequence[Column], *, how: str = "plain", digits: int = 1) -> Grid:
+    """Models x benchmarks with an average: fractions as per cent, the best of each column emphasised."""
+    models = range(len(table.models))
+    mean = average(table, columns, how)
+    numbers = [[table.value(m, column) for m in models] for column in columns]
+    shown = [_as_shown(values, digits) for values in numbers]
+    shown.append(_as_shown(mean.values, 2, percent=False) if how == "rank" else _as_shown(mean.values, digits))
+    rows = tuple((table.models[m].label, *(column[m] for column in shown)) for m in models)
+    leaders = [
+        *(_best(values) for values in numbers),
+        _best([None if v is None else -v for v in mean.values] if how == "rank" else mean.values),
+    ]
+    best = frozenset((m, c + 1) for c, row in enumerate(leaders) for m in row)
+    header = ("model", *(column_label(table, column) for column in columns), AVERAGES[how][0])
+    return Grid(header, rows, best, mean.describe(how, table))
+
+
+def column_label(table: Table, column: Column) -> str:
+    """Head a column: the benchmark, and the metric where the benchmark alone does not tell."""
+    benchmark = table.benchmarks[column.benchmark]
+    return f"{benchmark.label} {metric_label(column.metric)}"
+
+
+def metric_label(metric: str) -> str:
+    """Shorten the long metric names as papers do: T→I is image retrieval (text query), I→T text retrieval."""
+    for prefix, short in (("image_retrieval_recall@", "T→I R@"), ("text_retrieval_recall@", "I→T R@")):
+        if metric.startswith(prefix):
+            return short + metric[len(prefix) :]
+    return _SHORT.get(metric, metric)
+
+
+_SHORT = {"mean_average_precision": "mAP", "mean_per_class_recall": "mean recall"}
+
+
+def to_csv(grid: Grid) -> bytes:
+    """Write comma-separated values, numbers in full, nothing where there is no number."""
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(grid.header)
+    writer.writerows([["" if cell is None else cell for cell in row] for row in grid.rows])
+    return stream.getvalue().encode()
+
+
+def to_markdown(grid: Grid) -> bytes:
+    """Write a GitHub table, the best values in bold."""
+    rows = _texts(grid, _markdown_escape, "**{}**")
+    text_columns = _text_columns(grid)
+    rule = ["---" if i in text_columns else "---:" for i in range(len(grid.header))]
+    lines = [[_markdown_escape(name) for name in grid.header], rule, *rows]
+    body = "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    return (body + (f"\n{grid.note}\n" if grid.note else "")).encode()
+
+
+def to_latex(grid: Grid) -> bytes:
+    """Write a booktabs table, the best values in bold."""
+    rows = _texts(grid, _latex_escape, r"\textbf{{{}}}")
+    text_columns = _text_columns(grid)
+    spec = "".join("l" if i in text_columns else "r" for i in range(len(grid.header)))
+    lines = [
+        f"% {grid.note}".replace("\n", " ") if grid.note else "% made by eyechart build",
+        rf"\begin{{tabular}}{{{spec}}}",
+        r"\toprule",
+        " & ".join(_latex_escape(name) for name in grid.header) + r" \\",
+        r"\midrule",
+        *(" & ".join(row) + r" \\" for row in rows),
+        r"\bottomrule",
+        r"\end{tabular}",
+    ]
+    return ("\n".join(lines) + "\n").encode()
+
+
+def to_parquet(grid: Grid) -> bytes:
+    """Write a Parquet file; needs the extra ``parquet``."""
+    try:
+        import pyarrow as pa
+        from pyarrow import parquet
+    except ImportError as error:
+        raise missing_extra("pyarrow", "parquet") from error
+    columns: dict[str, Any] = {name: [row[i] for row in grid.rows] for i, name in enumerate(grid.header)}
+    sink = pa.BufferOutputStream()
+    parquet.write_table(pa.table(columns), sink)
+    return bytes(sink.getvalue())
+
+
+FORMATS: Mapping[str, Callable[[Grid], bytes]] = {
+    "csv": to_csv,
+    "markdown": to_markdown,
+    "latex": to_latex,
+    "parquet": to_parquet,
+}
+SUFFIXES = {".csv": "csv", ".md": "markdown", ".markdown": "markdown", ".tex": "latex", ".parquet": "parquet"}
+
+
+def _as_shown(values: Sequence[float | None], digits: int, *, percent: bool | None = None) -> list[str | None]:
+    scale = 100 if (is_fraction(values) if percent is None else percent) else 1
+    return [None if value is None else f"{value * scale:.{digits}f}" for value in values]
+
+
+def _best(values: Sequence[float | None]) -> list[int]:
+    present = [value for value in values if value is not None]
+    return [i for i, value in enumerate(values) if value is not None and value == max(present)]
+
+
+def _texts(grid: Grid, escape: Callable[[str], str], strong: str) -> list[list[str]]:
+    def text(cell: Cell) -> str:
+        if cell is None:
+            return ""
+        return escape(cell if isinstance(cell, str) else f"{cell:.4f}")
+
+    return [
+        [strong.format(text(cell)) if (r, c) in grid.best else text(cell) for c, cell in enumerate(row)]
+        for r, row in enumerate(grid.rows)
+    ]
+
+
+def _text_columns(grid: Grid) -> frozenset[int]:
+    names = {"model", "model_fullname", *IDENTITY}
+    return frozenset(i for i, name in enumerate(grid.header) if name in names)
+
+
+def _markdown_escape(text: str) -> str:
+    one_line = " ".join(text.split())
+    return one_line.replace("&", "&amp;").replace("<", "&lt;").replace("\\", "\\\\").replace("|", "\\|")
+
+
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "→": r"$\to$",
+    "^": r"\textasciicircum{}",
+    "~": r"\textasciitilde{}",
+} | {character: f"\\{character}" for character in "&%$#_{}"}
+
+
+def _latex_escape(text: str) -> str:
+    return "".join(_LATEX.get(character, character) for character in " ".join(text.split()))

@@ -1,0 +1,172 @@
+"""Results as other tools write them: the tables of CLIP_benchmark and VLMEvalKit, the JSON of EvalScope and MTEB."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from eyechart.errors import ResultError
+from eyechart.results import IDENTITY, Result
+
+Row = Mapping[str, str]
+
+
+def read_csv(path: Path, text: str) -> list[tuple[Result, str]]:
+    """Read a table of results: one that ``build`` wrote, or one of VLMEvalKit's, recognised by its file name."""
+    rows = list(csv.DictReader(io.StringIO(text), restkey="", restval=""))
+    columns = set(rows[0]) if rows else set()
+    if {"dataset", "model", "task"} <= columns:
+        return [(_from_table_row(row, path), "CLIP_benchmark") for row in rows]
+    if rows and _VLM_FILE.search(path.stem):
+        return [(_from_vlm_table(rows, path), "VLMEvalKit")]
+    raise ResultError(
+        f"{path} is not a table of results.",
+        advice="It needs the columns dataset, model and task, or a name like VLMEvalKit's MODEL_DATASET_acc.csv.",
+    )
+
+
+# ----------------------------------------------------------------------------------------- CLIP_benchmark
+
+
+def _from_table_row(row: Row, path: Path) -> Result:
+    """One line of ``benchmark.csv``: numbers that are not identity are metrics; ``x_low``, ``x_high`` bound ``x``."""
+    numbers = {key: value for key, text in row.items() if (value := _number(text)) is not None and key not in IDENTITY}
+    bounded = {key for key in numbers if f"{key}_low" in numbers and f"{key}_high" in numbers}
+    bounds = {f"{key}_{end}" for key in bounded for end in ("low", "high")}
+    return Result(
+        dataset=row["dataset"],
+        model=row["model"],
+        pretrained=row.get("pretrained", ""),
+        task=row["task"],
+        language=row.get("language") or "en",
+        metrics={key: value for key, value in numbers.items() if key not in bounds},
+        intervals={key: (numbers[f"{key}_low"], numbers[f"{key}_high"]) for key in sorted(bounded)},
+        path=path,
+    )
+
+
+# ---------------------------------------------------------------------------------------------- EvalScope
+
+
+def _from_evalscope_report(body: Mapping[str, Any], path: Path) -> Result:
+    """A report of EvalScope's native backend: named metrics, each with categories."""
+    metrics: dict[str, float] = {}
+    counts: dict[str, int] = {}
+    for metric in body["metrics"]:
+        name = str(metric.get("name") or "score")
+        if isinstance(metric.get("score"), int | float):
+            metrics[name] = float(metric["score"])
+            counts[name] = int(metric.get("num") or 0)
+        for category in metric.get("categories") or ():
+            label = category.get("name")
+            label = "/".join(map(str, label)) if isinstance(label, list | tuple) else str(label)
+            if isinstance(category.get("score"), int | float) and label != "default":
+                metrics[f"{name}|{label}"] = float(category["score"])
+    return Result(
+        dataset=str(body["dataset_name"]),
+        model=str(body["model_name"]),
+        pretrained="",
+        task="evalscope",
+        language="en",
+        metrics=_finite(metrics),
+        counts={key: value for key, value in counts.items() if value},
+        path=path,
+    )
+
+
+def _from_mteb(body: Mapping[str, Any], path: Path) -> Result:
+    """A result of MTEB, also as EvalScope runs it: the scores of the first split; curves of abstention are left out."""
+    splits = body["scores"]
+    split = "test" if "test" in splits else next(iter(splits), "")
+    rows = splits.get(split) or [{}]
+    kept = {key: value for key, value in rows[0].items() if not key.startswith("nauc_")}
+    revision_folder = path.parent
+    model = revision_folder.parent.name.removeprefix("eval__").replace("__", "/")
+    return Result(
+        dataset=str(body["task_name"]),
+        model=model,
+        pretrained="",
+        task="mteb",
+        language="en",
+        metrics=_finite(kept),
+        data={"split": split, "main_metric": "main_score"},
+        path=path,
+    )
+
+
+OBJECTS: Sequence[tuple[frozenset[str], str, Callable[[Mapping[str, Any], Path], Result]]] = (
+    (frozenset({"dataset_name", "model_name", "metrics"}), "EvalScope", _from_evalscope_report),
+    (frozenset({"task_name", "scores", "mteb_version"}), "MTEB", _from_mteb),
+)
+"""JSON objects of other tools: the keys that tell them, the tool, the reader."""
+
+
+# --------------------------------------------------------------------------------------------- VLMEvalKit
+
+_VLM_FILE = re.compile(r"_(acc|score)$")
+_WHOLE = frozenset({"", "none", "overall", "all", "test", "val", "validation", "dev"})
+"""Row names that stand for the whole dataset, not for a part of it."""
+
+
+def _from_vlm_table(rows: Sequence[Row], path: Path) -> Result:
+    """``MODEL_DATASET_acc.csv``: text columns name the row, the others are metrics, as fractions or as per cent."""
+    metrics: dict[str, float] = {}
+    split = ""
+    for row in rows:
+        names = [value for value in row.values() if value and _number(value) is None]
+        if row.get("split") in _WHOLE:
+            split = row["split"]
+        part = "/".join(name for name in names if name.lower() not in _WHOLE)
+        for column, text in row.items():
+            value = _number(text)
+            if value is not None and column and not column.startswith("Unnamed"):
+                metrics[f"{part}|{column}" if part else column] = value
+    model, dataset = _vlm_names(path)
+    return Result(
+        dataset=dataset,
+        model=model,
+        pretrained="",
+        task="vlmevalkit",
+        language="en",
+        metrics=_as_fractions(metrics),
+        data={"split": split} if split else {},
+        path=path,
+    )
+
+
+def _vlm_names(path: Path) -> tuple[str, str]:
+    """Split ``MODEL_DATASET``: the model names one of the folders above, or ends at the first ``_``."""
+    stem = _VLM_FILE.sub("", path.stem)
+    for folder in path.parents:
+        if folder.name and stem.startswith(f"{folder.name}_"):
+            return folder.name, stem[len(folder.name) + 1 :]
+    model, _, dataset = stem.partition("_")
+    return (model, dataset) if dataset else ("", stem)
+
+
+def _as_fractions(metrics: Mapping[str, float]) -> dict[str, float]:
+    """Per cent become fractions. Some tables hold points (MME goes up to 2000): those are left as they are."""
+    largest = max(metrics.values(), default=0.0)
+    scale = 100.0 if 1 < largest <= 100 else 1.0
+    return {key: value / scale for key, value in metrics.items()}
+
+
+# ------------------------------------------------------------------------------------------------ numbers
+
+
+def _number(text: object) -> float | None:
+    try:
+        value = float(str(text))
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+def _finite(values: Mapping[str, Any]) -> dict[str, float]:
+    numbers = {k: v for k, v in values.items() if isinstance(v, int | float) and not isinstance(v, bool)}
+    return {key: float(value) for key, value in numbers.items() if math.isfinite(value)}
