@@ -1,0 +1,244 @@
+"""Reading and comparing answers: rules of our own, hostile text, and agreement with independent programs."""
+
+import time
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from eyechart.metrics import answers
+from eyechart.metrics.cells import as_score, is_missing, literal_list, options_of, text_list
+
+ANIMALS = {"A": "cat", "B": "dog", "C": "horse", "D": "bird"}
+CHINESE = {"A": "泰迪熊", "B": "兔子", "C": "猫", "D": "狗"}
+NUMBERS = {"A": "1", "B": "2", "C": "12", "D": "21"}
+SIDES = {"A": "left", "B": "left front", "C": "right", "D": "right front"}
+YES_NO = {"A": "yes", "B": "no"}
+
+ANY_TEXT = (
+    st.none()
+    | st.text()
+    | st.text(alphabet="AaBbZz .:*()[]{}\\'\"\n\t/-,0123456789%answeriyo<>thk")
+    | st.floats()
+)
+
+
+@pytest.mark.parametrize(
+    ("answer", "options", "choice", "rule"),
+    [
+        ("b", ANIMALS, "B", "bare"),
+        ("\uff08B\uff09", CHINESE, "B", "bare"),
+        ("B\u3002", CHINESE, "B", "bare"),
+        ("<think>A is possible</think>\nB", ANIMALS, "B", "bare"),
+        (r"so \boxed{A}, no: \boxed{\text{C}}", ANIMALS, "C", "boxed"),
+        (r"\boxed{horse}", ANIMALS, "C", "boxed"),
+        ("B is the correct answer here", ANIMALS, "B", "commitment"),
+        ("At first the answer is A. No, the final answer is D.", ANIMALS, "D", "commitment"),
+        ("答案是B", CHINESE, "B", "commitment"),
+        ("The answer is 2", NUMBERS, "B", "statement"),
+        ("B. dog", ANIMALS, "B", "label"),
+        ("the answer is a dog", ANIMALS, "B", "text"),
+        ("It is left front.", SIDES, "B", "text"),
+        ("猫", CHINESE, "C", "text"),
+        ("Cannot determine the answer, B", ANIMALS, "Z", "refusal"),
+        ("Failed to obtain answer via API. B", ANIMALS, None, "failed"),
+        (None, {"A": "None"}, None, "missing"),
+        ("The answer is A or B", ANIMALS, None, "undecided"),
+        ("The answer is not B", ANIMALS, None, "undecided"),
+        ("It is not a dog", ANIMALS, None, "undecided"),
+        ("A. cat\nB. dog\nC. horse\nD. bird", ANIMALS, None, "undecided"),
+        ("熊猫", CHINESE, None, "undecided"),
+        ("none", YES_NO, None, "undecided"),
+        ("E", ANIMALS, None, "undecided"),
+    ],
+)
+def test_strict_extractor_names_the_rule_that_decided(answer, options, choice, rule):
+    assert answers.EXTRACTORS["strict"](answer, options) == answers.Extraction(choice, rule)
+
+
+@pytest.mark.parametrize(
+    ("answer", "verdict"),
+    [
+        ("**No**", "No"),
+        ("Yes:", "Yes"),
+        ("Yes\uff0cit is", "Yes"),
+        ("No. The word yes is wrong", "No"),
+        ("I think yes", "Yes"),
+        ("Yes and no", "Unknown"),
+        ("yes / no", "Unknown"),
+        ("not sure", "Unknown"),
+        (None, "Unknown"),
+    ],
+)
+def test_strict_yes_no_sees_through_punctuation(answer, verdict):
+    assert answers.YES_NO_EXTRACTORS["strict"](answer) == verdict
+
+
+def test_extraction_leaves_the_options_as_they_are():
+    options = {"A": "Cat", "B": "DOG", "C": None, "D": float("nan")}
+    before = dict(options)
+
+    assert answers.infer_choice("a dog", options) == "B"
+    assert options == before
+
+
+def test_missing_options_cannot_be_chosen():
+    assert answers.infer_choice("none of them", {"A": "cat", "B": None}) is None
+    assert options_of({"A": "cat", "B": None, "C": float("nan"), "D": "None"}) == {"A": "cat", "D": "None"}
+
+
+@given(ANY_TEXT, ANY_TEXT)
+@settings(max_examples=300)
+def test_no_text_makes_the_functions_raise(answer, other):
+    options = {"A": other, "B": "dog", "Z": ""}
+    for extract in answers.EXTRACTORS.values():
+        choice = extract(answer, options).choice
+        assert choice is None or choice in {"A", "B", "Z"}
+    for read in answers.YES_NO_EXTRACTORS.values():
+        assert read(answer) in {"Yes", "No", "Unknown"}
+    for clean in (answers.clean_punctuation, answers.clean_digits_and_articles, answers.vqa_normalize):
+        assert isinstance(clean(answer), str)
+    for metric in answers.OPEN_METRICS:
+        assert 0 <= answers.open_score(answer, [other, "dog"], metric) <= 1
+    assert isinstance(answers.relaxed_match(answer, other), bool)
+    assert all(isinstance(part, str) for part in answers.split_thinking(answer))
+    assert answers.extract_first_letter(answer) in {"", *"ABCDE"}
+    assert answers.extract_sequence(answer) is None or sorted(answers.extract_sequence(answer)) == list(
+        "ABCD"
+    )
+    assert isinstance(answers.final_answer_line(answer), str)
+
+
+# Texts that drive careless regular expressions or parsers into quadratic or worse time, 100 kB each.
+HOSTILE = {
+    "spaces": " " * 100_000,
+    "new lines": "\n" * 100_000,
+    "answer is": "answer is " * 10_000,
+    "answer and spaces": ("answer" + " " * 94) * 1_000,
+    "stars": "answer is " + "*" * 100_000,
+    "boxed": r"\boxed{" * 14_000,
+    "first": "first " * 17_000,
+    "step": "step 1 " * 14_000,
+    "brackets": "[" * 50_000 + "]" * 50_000,
+    "signs": "[" + "-" * 100_000 + "1]",
+    "periods": ". " * 50_000,
+    "quotes": "['" + "\\'" * 50_000,
+    "letters": "B " * 50_000,
+    "think": "<think></think>" * 6_700,
+    "digits": "9" * 100_000,
+    "labels": "A. \n" * 25_000,
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_100_kb_of_hostile_text_is_read_at_once(name):
+    text = HOSTILE[name]
+    started = time.process_time()
+
+    for extract in answers.EXTRACTORS.values():
+        extract(text, ANIMALS)
+    for read in answers.YES_NO_EXTRACTORS.values():
+        read(text)
+    for metric in answers.OPEN_METRICS:
+        answers.open_score(text, ["a short answer"], metric)
+    answers.relaxed_match(text, "5")
+    answers.split_thinking(text)
+    answers.extract_sequence(text)
+    answers.extract_first_letter(text)
+    answers.final_answer_line(text)
+    text_list(text)
+
+    assert time.process_time() - started < 2.0
+
+
+def _textbook_distance(first, second):
+    row = list(range(len(second) + 1))
+    for i, left in enumerate(first, 1):
+        diagonal, row[0] = row[0], i
+        for j, right in enumerate(second, 1):
+            diagonal, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, diagonal + (left != right))
+    return row[-1]
+
+
+@given(st.text(alphabet="abé", max_size=80), st.text(alphabet="abé", max_size=80))
+@example("", "")
+@example("kitten", "sitting")
+def test_edit_distance_is_the_textbook_one(first, second):
+    assert answers.edit_distance(first, second) == _textbook_distance(first, second)
+
+
+def test_edit_distance_of_long_texts():
+    assert answers.edit_distance("ab" * 5_000, "ba" * 5_000) == 2
+
+
+@given(st.text(max_size=20), st.lists(st.text(max_size=20), min_size=1, max_size=5))
+def test_anls_is_one_for_an_answer_itself_and_never_between_zero_and_a_half(prediction, targets):
+    score = answers.anls(prediction, targets)
+
+    assert answers.anls(targets[0], targets) == 1.0
+    assert score == 0 or 0.5 <= score <= 1
+
+
+@pytest.mark.parametrize(("agreeing", "score"), [(0, 0.0), (1, 0.3), (2, 0.6), (3, 0.9), (4, 1.0), (10, 1.0)])
+def test_vqa_accuracy_of_ten_annotators(agreeing, score):
+    targets = ["Cat"] * agreeing + [f"other {i}" for i in range(10 - agreeing)]
+
+    assert answers.vqa_accuracy("the cat", targets) == pytest.approx(score)
+
+
+def test_relaxed_match_takes_nan_for_a_word():
+    assert answers.relaxed_match("nan", "NaN")
+    assert not answers.relaxed_match("nan", "5")
+    assert not answers.relaxed_match("inf", "5")
+
+
+def test_a_row_without_answers_cannot_be_scored():
+    with pytest.raises(ValueError, match="no reference answer"):
+        answers.anls("x", [])
+
+
+@given(st.lists(st.text() | st.integers() | st.booleans() | st.floats(allow_nan=False, allow_infinity=False)))
+def test_a_printed_list_is_read_back(values):
+    assert literal_list(repr(values)) == values
+    assert text_list(repr(values)) == [str(value) for value in values]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[__import__('os').system('true')]",
+        "[open('x')]",
+        "[cat]",
+        "[1 + 1]",
+        "['a' 'b', c]",
+        "[",
+        "]",
+        "[[1]]",
+        "{'a': 1}",
+        "",
+        "[1 2]",
+    ],
+)
+def test_anything_but_a_flat_list_is_one_text(text):
+    assert literal_list(text) is None
+    assert text_list(text) == [text]
+
+
+def test_words_for_nothing_are_kept_as_text():
+    assert [is_missing(word) for word in ("None", "NA", "nan", "", None, float("nan"))] == [False] * 4 + [
+        True
+    ] * 2
+    assert text_list("None") == ["None"]
+    assert text_list(None) == []
+
+
+@pytest.mark.parametrize(
+    ("cell", "score"), [(True, 1.0), ("True", 1.0), ("False", 0.0), ("0.5", 0.5), (2, 2.0)]
+)
+def test_scores_from_spreadsheets(cell, score):
+    assert as_score(cell) == score
+
+
+def test_a_score_that_is_not_a_number_is_an_error():
+    with pytest.raises(ValueError, match="not a score"):
+        as_score("good")

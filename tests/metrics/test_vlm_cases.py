@@ -1,0 +1,179 @@
+"""Input and output facts of VLMEvalKit, run through our functions.
+
+The facts are in `data/vlm_cases.json`. A group of cases belongs to a function here (COVERED) or to another
+layer (ELSEWHERE); a new group fails until somebody decides. Cases marked as a quirk record what looks like
+a defect of the original: QUIRKS says what we do instead, or that we agree on purpose.
+"""
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from eyechart.metrics import answers, choices
+from eyechart.metrics.cells import text_list
+
+CASES = json.loads((Path(__file__).parent / "data" / "vlm_cases.json").read_text(encoding="utf-8"))["cases"]
+
+
+def _choice(args):
+    return answers.infer_choice(args["answer"], args["choices"]) or False
+
+
+def _choice_by_letter(args):
+    found = choices.choice_by_letter(args["answer"], args["choices"])
+    return found.choice if found else False
+
+
+def _choice_by_text(args):
+    return choices.choice_by_text(args["answer"], args["choices"]).choice or False
+
+
+def _open(metric, score_name):
+    """The row score under the name the case gives it, beside the comparison with each answer."""
+
+    def run(args):
+        found = {"match": answers.open_matches(args["prediction"], args["answer"], metric)}
+        if score_name:
+            found[score_name] = answers.open_score(args["prediction"], args["answer"], metric)
+        if metric == "vqa_score":
+            found["gt"] = [answers.vqa_normalize(text) for text in text_list(args["answer"])]
+            found["pred"] = answers.vqa_normalize(args["prediction"])
+        return found
+
+    return run
+
+
+COVERED = {
+    "MMMU_Pro.cot_postproc": lambda args: answers.final_answer_line(args["response"]),
+    "YOrN_Extraction": lambda args: answers.yes_or_no(args["output"]),
+    "anls_compute": lambda args: answers.anls_distance(args["prediction"], args["groundtruth"]),
+    "can_infer": _choice,
+    "can_infer_option": _choice_by_letter,
+    "can_infer_sequence": lambda args: answers.extract_sequence(args["answer"]) or False,
+    "can_infer_text": _choice_by_text,
+    "extract_characters_regex": lambda args: answers.extract_first_letter(args["s"]),
+    "levenshtein_distance": lambda args: answers.edit_distance(args["s1"], args["s2"]),
+    "process_answer": lambda args: answers.vqa_normalize(args["text"]),
+    "process_digit_article": lambda args: answers.clean_digits_and_articles(args["text"]),
+    "process_line.accuracy": _open("accuracy", "hit_OCRVQA"),
+    "process_line.anls": _open("anls", "hit_DocVQA"),
+    "process_line.default_exact": _open("normalized_exact", None),
+    "process_line.relaxed_accuracy": _open("relaxed_accuracy", "hit_ChartQA"),
+    "process_line.vqa_score": _open("vqa_score", "hit_TextVQA"),
+    "process_punctuation": lambda args: answers.clean_punctuation(args["text"]),
+    "relaxed_correctness": lambda args: answers.relaxed_match(args["prediction"], args["target"]),
+    "split_thinking": lambda args: list(answers.split_thinking(args["s"])),
+    "toliststr": lambda args: text_list(args["s"]),
+}
+
+DATASETS, MODELS, JUDGES, RESULTS = "dataset classes", "generators", "judges", "result files"
+NEXT = "the rest of eyechart.metrics"
+ELSEWHERE = {
+    "AMBER_rating": NEXT,
+    "Hallusion_rating": NEXT,
+    "ImageCaptionDataset.evaluate": NEXT,
+    "ImageMCQDataset.evaluate": NEXT,
+    "ImageVQADataset.evaluate": NEXT,
+    "ImageYORNDataset.evaluate": NEXT,
+    "LLaVABench.parse_score": NEXT,
+    "LLaVABench_score": NEXT,
+    "MMDU.calculat_metric": NEXT,
+    "MMVet_acc": NEXT,
+    "MTVQADataset.evaluate": NEXT,
+    "MathVision.is_equal": NEXT,
+    "MathVision.post_check": NEXT,
+    "MathVista.post_check": NEXT,
+    "MathVista_acc": NEXT,
+    "NaturalBench.extract_answer": NEXT,
+    "NaturalBench.get_scores": NEXT,
+    "OCRBench.evaluate": NEXT,
+    "POPE_rating": NEXT,
+    "VCR.rough_filter": NEXT,
+    "VSR_rating": NEXT,
+    "default_rating": NEXT,
+    "prefetch_circular_group": NEXT,
+    "report_acc": NEXT,
+    "report_acc_MMVP": NEXT,
+    "report_acc_hrbench": NEXT,
+    "vlmutil.circular": NEXT,
+    "BaseAPI.generate": MODELS,
+    "BaseAPI.generate.system_role": MODELS,
+    "MMVet.prompt_tail": JUDGES,
+    "MMVet_auxeval": JUDGES,
+    "YOrN_auxeval": JUDGES,
+    "build_option_str": JUDGES,
+    "build_prompt": DATASETS,
+    "chat_mt": MODELS,
+    "check_content": MODELS,
+    "extract_answer_from_item": JUDGES,
+    "is_prediction_complete": RESULTS,
+    "message_to_promptimg(BaseAPI)": MODELS,
+    "message_to_promptimg(local BaseModel)": MODELS,
+    "preproc_content": MODELS,
+}
+
+AGREE = "same as the original: "
+QUIRKS = {
+    "YOrN_Extraction-037": ("Unknown", AGREE + "published scores depend on it; `yes_or_no_strict` reads it"),
+    "YOrN_Extraction-044": ("Unknown", AGREE + "published scores depend on it; `yes_or_no_strict` reads it"),
+    "anls_compute-014": (0.0, AGREE + "the raw length only makes the distance smaller"),
+    "can_infer-099": (False, AGREE + "the extractor `strict` reads full-width punctuation"),
+    "can_infer-100": (False, AGREE + "the extractor `strict` reads full-width punctuation"),
+    "can_infer-108": ("C", AGREE + "the extractor `strict` wants whole words"),
+    "can_infer-116": ("B", AGREE + "the extractor `strict` wants whole words"),
+    "can_infer-122": (False, AGREE + "the extractor `strict` wants whole words"),
+    "can_infer-163": (
+        False,
+        "a missing answer never reaches the rules, so an option named None is not chosen",
+    ),
+    "process_line.vqa_score-014": (
+        {"hit_TextVQA": 0.0},
+        AGREE + "leave-one-out needs two annotators; other metrics exist",
+    ),
+    "process_line.vqa_score-015": (
+        {"hit_TextVQA": 0.0},
+        AGREE + "leave-one-out needs two annotators; other metrics exist",
+    ),
+    "relaxed_correctness-042": (True, AGREE + "nothing is within 5 % of zero, so the texts decide"),
+}
+
+
+def _same(found, expected):
+    """Compare as the cases ask: floats to 1e-6, null for NaN or None, every key of the expectation."""
+    if isinstance(expected, dict):
+        return isinstance(found, dict) and all(_same(found.get(key), expected[key]) for key in expected)
+    if isinstance(expected, list):
+        return len(found) == len(expected) and all(map(_same, found, expected))
+    if expected is None:
+        return found is None or (isinstance(found, float) and math.isnan(found))
+    if isinstance(expected, float) or isinstance(found, float):
+        return float(found) == pytest.approx(float(expected), rel=1e-6, abs=1e-6)
+    return found == expected and isinstance(found, bool) == isinstance(expected, bool)
+
+
+def _id(case):
+    return case["id"]
+
+
+def test_every_group_has_an_owner():
+    groups = {case["fn"] for case in CASES}
+
+    assert groups == COVERED.keys() | ELSEWHERE.keys()
+    assert not COVERED.keys() & ELSEWHERE.keys()
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if "quirk" not in c and c["fn"] in COVERED], ids=_id)
+def test_agrees_with_the_original(case):
+    found = COVERED[case["fn"]](case["args"])
+
+    assert _same(found, case["expected"]), f"{found!r} instead of {case['expected']!r}"
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if "quirk" in c and c["fn"] in COVERED], ids=_id)
+def test_quirks_have_a_decision(case):
+    chosen, _reason = QUIRKS[case["id"]]
+    found = COVERED[case["fn"]](case["args"])
+
+    assert _same(found, chosen), f"{found!r} instead of {chosen!r}"
