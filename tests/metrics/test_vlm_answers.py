@@ -16,10 +16,7 @@ SIDES = {"A": "left", "B": "left front", "C": "right", "D": "right front"}
 YES_NO = {"A": "yes", "B": "no"}
 
 ANY_TEXT = (
-    st.none()
-    | st.text()
-    | st.text(alphabet="AaBbZz .:*()[]{}\\'\"\n\t/-,0123456789%answeriyo<>thk")
-    | st.floats()
+    st.none() | st.text() | st.text(alphabet="AaBbZz .:*()[]{}\\'\"\n\t/-,0123456789%answeriyo<>thk") | st.floats()
 )
 
 
@@ -103,9 +100,7 @@ def test_no_text_makes_the_functions_raise(answer, other):
     assert isinstance(answers.relaxed_match(answer, other), bool)
     assert all(isinstance(part, str) for part in answers.split_thinking(answer))
     assert answers.extract_first_letter(answer) in {"", *"ABCDE"}
-    assert answers.extract_sequence(answer) is None or sorted(answers.extract_sequence(answer)) == list(
-        "ABCD"
-    )
+    assert answers.extract_sequence(answer) is None or sorted(answers.extract_sequence(answer)) == list("ABCD")
     assert isinstance(answers.final_answer_line(answer), str)
 
 
@@ -225,16 +220,12 @@ def test_anything_but_a_flat_list_is_one_text(text):
 
 
 def test_words_for_nothing_are_kept_as_text():
-    assert [is_missing(word) for word in ("None", "NA", "nan", "", None, float("nan"))] == [False] * 4 + [
-        True
-    ] * 2
+    assert [is_missing(word) for word in ("None", "NA", "nan", "", None, float("nan"))] == [False] * 4 + [True] * 2
     assert text_list("None") == ["None"]
     assert text_list(None) == []
 
 
-@pytest.mark.parametrize(
-    ("cell", "score"), [(True, 1.0), ("True", 1.0), ("False", 0.0), ("0.5", 0.5), (2, 2.0)]
-)
+@pytest.mark.parametrize(("cell", "score"), [(True, 1.0), ("True", 1.0), ("False", 0.0), ("0.5", 0.5), (2, 2.0)])
 def test_scores_from_spreadsheets(cell, score):
     assert as_score(cell) == score
 

@@ -31,9 +31,7 @@ _COMMITMENTS = re.compile(
     r"|\b(?:I|We|we)\s{1,9}(?:choose|chose|pick|select|would\s{1,9}choose|go\s{1,9}with)(?:\s{1,9}[Oo]ption)?"
     r"|(?:答案|选项|选择|选)\s{0,9}(?:是|为|:|应该是|应为)?)" + _LETTER
 )
-_VERDICT = re.compile(
-    r"(?<![A-Za-z0-9])([A-Z])[)\]*.\"']{0,4}\s{1,9}is\s{1,9}(?:the\s{1,9})?(?:correct|right)\b"
-)
+_VERDICT = re.compile(r"(?<![A-Za-z0-9])([A-Z])[)\]*.\"']{0,4}\s{1,9}is\s{1,9}(?:the\s{1,9})?(?:correct|right)\b")
 _ALTERNATIVE = re.compile(
     r"[)\]*\"']{0,4}\s{0,9}(?:\b(?:or|and)\b|/|,|&|或|和)\s{0,9}[(\[*\"']{0,4}[A-Z](?![A-Za-z0-9])"
 )
