@@ -1,1 +1,32 @@
 """Eyechart: the vision test for vision-language models."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+__version__ = "0.1.0"
+
+_PUBLIC = {
+    "evaluate": "eyechart.run",
+    "read_result": "eyechart.results",
+    "Result": "eyechart.results",
+    "EyechartError": "eyechart.errors",
+    "Encoder": "eyechart.types",
+    "ModelCard": "eyechart.types",
+    "ModelSpec": "eyechart.types",
+    "Sample": "eyechart.types",
+}
+"""Public names and where they live; they are imported on first use, so that ``import eyechart`` is instant."""
+
+__all__ = ["Encoder", "EyechartError", "ModelCard", "ModelSpec", "Result", "Sample", "evaluate", "read_result"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PUBLIC:
+        return getattr(import_module(_PUBLIC[name]), name)
+    raise AttributeError(f"module 'eyechart' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_PUBLIC])

@@ -78,6 +78,10 @@ class Dataset(Protocol):
         """List the independent pieces of the stream; together, in order, they hold every sample once."""
         ...
 
+    def signature(self) -> str:
+        """Return a text that changes when the files do, cheaply: sizes and small files, not all the bytes."""
+        ...
+
 
 @runtime_checkable
 class Shard(Protocol):
@@ -162,8 +166,8 @@ class Encoder(Protocol):
         """Encode texts to float32 vectors (n, dim), not normalised."""
         ...
 
-    def count_truncated(self, texts: Sequence[str]) -> int:
-        """Count the texts that are longer than the model reads."""
+    def truncated(self, texts: Sequence[str]) -> list[bool]:
+        """Tell for each text whether it is longer than the model reads."""
         ...
 
 

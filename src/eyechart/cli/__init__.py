@@ -1,0 +1,66 @@
+"""The command line. Arguments become settings here; the work is elsewhere, and nothing heavy is imported for help."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+from eyechart.errors import EyechartError
+
+COMMANDS = {
+    "eval": "evaluate models on benchmarks",
+    "demo": "evaluate the embedded model on the embedded data",
+}
+"""Subcommands: each is a module of this package with ``add_arguments(parser)`` and ``run(args)``."""
+
+INTERRUPTED = 130
+
+
+def main(arguments: Sequence[str] | None = None, *, program: str = "eyechart") -> int:
+    """Run a command and return its exit code: 0 all done, 1 a job failed, 2 wrong usage."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    parser = make_parser(program, next((word for word in words if not word.startswith("-")), None))
+    args = parser.parse_args(words)
+    try:
+        code: int = import_module(f"{__name__}.{args.command}").run(args)
+    except EyechartError as error:
+        sys.stderr.write(f"{program}: {error}\n")
+        return error.exit_code
+    except KeyboardInterrupt:
+        sys.stderr.write(f"{program}: interrupted; what was computed is kept, run the same command to go on.\n")
+        return INTERRUPTED
+    return code
+
+
+def make_parser(program: str, wanted: str | None = None) -> argparse.ArgumentParser:
+    """Build the parser; only the wanted command's flags are added, so that others cost nothing."""
+    parser = argparse.ArgumentParser(prog=program, description="The vision test for vision-language models.")
+    parser.add_argument("--version", action="version", version=f"eyechart {_version()}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name, summary in COMMANDS.items():
+        command = commands.add_parser(
+            name, help=summary, description=summary[0].upper() + summary[1:] + ".", formatter_class=_Formatter
+        )
+        if name == wanted:
+            import_module(f"{__name__}.{name}").add_arguments(command)
+    return parser
+
+
+class _Formatter(argparse.ArgumentDefaultsHelpFormatter):
+    """Shows defaults, but not ``(default: None)``."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        return action.help if action.default in (None, False, [], "") else super()._get_help_string(action)
+
+
+def main_clip_benchmark() -> int:
+    """Entry point of the ``clip_benchmark`` alias."""
+    return main(program="clip_benchmark")
+
+
+def _version() -> str:
+    from eyechart import __version__
+
+    return __version__

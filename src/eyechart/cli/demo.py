@@ -1,0 +1,32 @@
+"""``eyechart demo``: `eval` on the model and data that ship with the package."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+
+COMMAND = (
+    "eval --model_type onnx --model eyechart-tiny --pretrained eyechart-tiny "
+    "--dataset demo/garments demo/scenes --language en de --recall_k 1 5 10"
+)
+OUTPUT = "{output}/{{dataset}}_{{model}}_{{language}}_{{task}}.json"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags."""
+    parser.add_argument("--output", default="outputs/demo", help="folder for the results")
+    parser.add_argument("--quiet", action="store_true", help="show no progress")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the command that this stands for and run it."""
+    from eyechart.cli import main
+
+    words = [*shlex.split(COMMAND), "--output", OUTPUT.format(output=args.output)]
+    if args.quiet:
+        words.append("--quiet")
+    else:
+        sys.stdout.write(f"$ eyechart {shlex.join(words)}\n\n")
+        sys.stdout.flush()
+    return main(words)

@@ -1,0 +1,138 @@
+"""``eyechart eval``: the flags of ``clip_benchmark eval``, with its names, defaults and meaning, and our own."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+_TRUE = ("1", "true", "yes", "on")
+_FALSE = ("0", "false", "no", "off")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags."""
+    _what(parser)
+    _model(parser)
+    _how(parser)
+    _prompts(parser)
+    _where(parser)
+    _probe(parser)
+
+
+def _what(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("what to evaluate on")
+    add = group.add_argument
+    add("--dataset", nargs="+", default=["cifar10"], help="names, paths, collections, or text files with one a line")
+    add("--dataset_root", default="root", help="folder; {dataset} and {dataset_cleaned} are replaced")
+    add("--split", "--test_split", dest="split", default="test", help="which part of the dataset")
+    add("--task", default="auto", help="auto reads the dataset's description")
+    add("--language", nargs="+", default=["en"], help="languages of class names and captions")
+    add("--limit", type=int, help="use only the first N samples")
+    add("--annotation_file", default="", help="annotation file of a named retrieval dataset")
+    add("--wds_cache_dir", help="where downloaded webdatasets are kept")
+
+
+def _model(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("which models")
+    add = group.add_argument
+    add("--model", nargs="+", default=["ViT-B-32-quickgelu"], help="architectures")
+    add("--pretrained", nargs="+", default=["laion400m_e32"], help="tags, checkpoint files, folders or hub ids")
+    add("--pretrained_model", nargs="+", default=[], help="'model,pretrained' pairs, or files with one a line")
+    add("--model_type", default="open_clip", help="model family")
+    add("--model_cache_dir", help="where weights are kept")
+    add("--precision", default="auto", choices=["auto", "fp32", "fp16", "bf16", "amp"], help="auto is fp32")
+    add("--device", default="auto", help="auto, cpu, cuda, cuda:1, ...")
+    amp = group.add_mutually_exclusive_group()
+    amp.add_argument("--amp", dest="amp", action="store_true", help="same as --precision amp")
+    amp.add_argument("--no_amp", dest="no_amp", action="store_true", help="same as --precision fp32")
+
+
+def _how(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("how")
+    add = group.add_argument
+    add("--recall_k", nargs="+", type=int, default=[5], help="k of retrieval recall@k")
+    add("--batch_size", type=int, default=64, help="pictures or texts per forward pass")
+    add("--num_workers", type=int, default=4, help="threads that read and decode")
+    add("--on-error", "--on_error", dest="on_error", default="fail", choices=["fail", "skip"], help="broken pictures")
+    add("--seed", type=int, default=0, help="seed of everything random")
+    add("--quiet", action="store_true", help="show no progress")
+    add("--verbose", action="store_true", help=argparse.SUPPRESS)
+    add("--not", dest="negated", choices=["quiet"], help=argparse.SUPPRESS)
+    add("--distributed", action="store_true", help="share the jobs between the ranks of torchrun or Slurm")
+
+
+def _prompts(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("class names and prompts")
+    add = group.add_argument
+    add("--custom_classname_file", help="JSON by dataset name, or one name a line")
+    add("--custom_template_file", help="JSON by dataset name, or one template with {c} a line")
+    add("--allow-blank-classnames", action="store_true", help="accept empty class names")
+    add("--dump_classnames", action="store_true", help="write class names into the result")
+    add("--dump_templates", action="store_true", help="write templates into the result")
+    add("--save_clf", help="write the text classifier to this file")
+    add("--load_clfs", nargs="+", default=[], help="average these text classifiers instead of encoding prompts")
+
+
+def _where(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("results")
+    add = group.add_argument
+    add("--output", default="{dataset}_{pretrained}_{model}_{language}_{task}.json", help="result file, a template")
+    add("--skip_existing", action="store_true", help="do not repeat jobs whose result is there")
+
+
+def _probe(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("linear probe")
+    add = group.add_argument
+    add("--train_split", nargs="+", default=["train"], help="where the probe learns, one or one per dataset")
+    validation = group.add_mutually_exclusive_group()
+    validation.add_argument("--val_split", nargs="+", help="where weight decay is chosen")
+    validation.add_argument("--val_proportion", type=float, help="share of the training data used for that instead")
+    add("--fewshot_k", type=int, default=-1, help="pictures per class, -1 for all")
+    add("--fewshot_epochs", type=int, default=10, help="epochs")
+    add("--fewshot_lr", type=float, default=0.1, help="learning rate")
+    add("--normalize", nargs="?", type=_flag, const=True, default=True, help="scale features to unit length")
+    add("--feature_root", default="features", help="accepted; features live in the embedding store")
+    add("--skip_load", action="store_true", help="accepted; stored features are always used")
+
+
+def _flag(text: str) -> bool:
+    """Read a boolean as people mean it: ``--normalize False`` is false."""
+    if text.lower() in _TRUE + _FALSE:
+        return text.lower() in _TRUE
+    raise argparse.ArgumentTypeError(f"{text!r} is neither true nor false")
+
+
+_PROBE = ("train_split", "val_split", "val_proportion", "fewshot_k", "fewshot_epochs", "fewshot_lr", "normalize")
+_NOT_SETTINGS = {"command", "quiet", "verbose", "negated", "amp", "no_amp", "distributed", "feature_root", "skip_load"}
+
+
+def settings_of(args: argparse.Namespace) -> dict[str, Any]:
+    """Turn parsed flags into the settings of `eyechart.config.Config`."""
+    values = {key: value for key, value in vars(args).items() if key not in _NOT_SETTINGS}
+    values["task_options"] = {key: values.pop(key) for key in _PROBE}
+    if args.amp or args.no_amp:
+        values["precision"] = "amp" if args.amp else "fp32"
+    return values
+
+
+def run(args: argparse.Namespace) -> int:
+    """Plan, run, and show a table."""
+    from eyechart.cli.show import show_reports
+    from eyechart.config import make_config
+    from eyechart.plan import make_plan
+    from eyechart.progress import choose_progress
+    from eyechart.run import run_jobs
+
+    config = make_config(settings_of(args))
+    progress = choose_progress(quiet=args.quiet)
+    jobs = make_plan(config)
+    reports = []
+    for number, report in enumerate(run_jobs(jobs, config, progress), 1):
+        reports.append(report)
+        state = "failed" if report.error else "skipped, done before" if report.skipped else f"-> {report.job.output}"
+        progress.say(f"[{number}/{len(jobs)}] {report.job.title}: {state}")
+        if report.error:
+            sys.stderr.write(f"{report.error}\n")
+    show_reports(reports, quiet=args.quiet)
+    return 1 if any(report.error for report in reports) else 0

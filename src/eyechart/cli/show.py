@@ -1,0 +1,64 @@
+"""The table at the end of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from eyechart.results import Result
+    from eyechart.run import JobReport
+
+
+def show_reports(reports: Sequence[JobReport], *, quiet: bool) -> None:
+    """Print results with intervals and chance, then what was noticed and what failed."""
+    from rich.console import Console
+
+    results = [report.result for report in reports if report.result is not None]
+    if quiet or not results:
+        return
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=120)
+    console.print(result_table(results))
+    for line in dict.fromkeys(_notes(results)):
+        console.print(line, style="yellow", markup=False, highlight=False)
+
+
+def result_table(results: Sequence[Result]) -> Table:
+    """Lay out one row per metric."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("model", overflow="fold")
+    for name in ("dataset", "language", "metric"):
+        table.add_column(name)
+    for name in ("value", "95 % interval", "chance", "n"):
+        table.add_column(name, justify="right")
+    last = None
+    for result in results:
+        if last is not None:
+            table.add_section()
+        for i, (name, value) in enumerate(result.metrics.items()):
+            low_high = result.intervals.get(name)
+            chance = result.chance.get(name)
+            heads = (result.model, result.dataset, result.language) if i == 0 else ("", "", "")
+            table.add_row(
+                *(Text(head) for head in heads),
+                name,
+                Text(f"{value:.4f}", style="bold"),
+                f"{low_high[0]:.4f} - {low_high[1]:.4f}" if low_high else "",
+                f"{chance:.4f}" if chance is not None else "",
+                str(result.counts.get("scored", "")) if i == 0 else "",
+            )
+        last = result
+    return table
+
+
+def _notes(results: Sequence[Result]) -> Iterator[str]:
+    for result in results:
+        for notice in result.notices:
+            yield f"note on {result.dataset}: {notice['message']}"

@@ -1,0 +1,73 @@
+"""Settings of a run, typed and checked. Flags, files and dicts all become this."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from eyechart.errors import UsageError, nearest
+from eyechart.types import OnError
+
+OUTPUT = "{dataset}_{pretrained}_{model}_{language}_{task}.json"
+
+
+class Config(BaseModel):
+    """What to evaluate, on what, and where the results go. Names and defaults are those of ``clip_benchmark eval``."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
+
+    dataset: list[str] = Field(default=["cifar10"], min_length=1)
+    dataset_root: str = "root"
+    split: str = "test"
+    model: list[str] = Field(default=["ViT-B-32-quickgelu"], min_length=1)
+    pretrained: list[str] = Field(default=["laion400m_e32"], min_length=1)
+    pretrained_model: list[str] = []
+    model_type: str = "open_clip"
+    model_options: dict[str, Any] = {}
+    task: str = "auto"
+    language: list[str] = Field(default=["en"], min_length=1)
+    output: str = OUTPUT
+    recall_k: list[int] = [5]
+    batch_size: int = Field(default=64, ge=1)
+    num_workers: int = Field(default=4, ge=0)
+    precision: Literal["auto", "fp32", "fp16", "bf16", "amp"] = "auto"
+    device: str = "auto"
+    on_error: OnError = "fail"
+    limit: int | None = Field(default=None, ge=1)
+    seed: int = 0
+    skip_existing: bool = False
+    custom_classname_file: Path | None = None
+    custom_template_file: Path | None = None
+    allow_blank_classnames: bool = False
+    dump_classnames: bool = False
+    dump_templates: bool = False
+    save_clf: str | None = None
+    load_clfs: list[str] = []
+    model_cache_dir: str | None = None
+    wds_cache_dir: str | None = None
+    annotation_file: str = ""
+    task_options: dict[str, Any] = {}
+    """Settings of single tasks that no other task has."""
+
+
+def make_config(values: dict[str, Any]) -> Config:
+    """Check a dict of settings; each problem becomes a line that names the setting."""
+    try:
+        return Config(**values)
+    except ValidationError as error:
+        raise UsageError(explain(error, list(Config.model_fields))) from error
+
+
+def explain(error: ValidationError, known: list[str]) -> str:
+    """Write a pydantic error for people, with the nearest name for an unknown key. Values are not repeated."""
+    lines = []
+    for problem in error.errors(include_input=False, include_url=False):
+        name = ".".join(str(part) for part in problem["loc"])
+        if problem["type"] == "extra_forbidden":
+            near = nearest(str(problem["loc"][-1]), known)
+            lines.append(f"{name}: unknown setting" + (f"; did you mean {' or '.join(near)}?" if near else ""))
+        else:
+            lines.append(f"{name}: {problem['msg']}")
+    return "\n".join(lines)

@@ -1,0 +1,59 @@
+"""A plain folder of pictures, one subfolder per class: ``class name/picture.jpg``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from eyechart.datasets.classes import read_class_texts
+from eyechart.datasets.rows import RowDataset
+from eyechart.errors import DataError
+from eyechart.media import Picture
+from eyechart.types import DatasetInfo, DatasetSpec, Sample
+
+EXTENSIONS = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm"})
+
+
+def open_folder(spec: DatasetSpec) -> RowDataset:
+    """Read class folders; if the root has a folder named like the split, that one is read.
+
+    Class names are the folders' names in sorted order with underscores as spaces; a ``classnames.txt`` beside them
+    (one name per folder, in that order) or ``--custom_classname_file`` replaces them.
+    """
+    root = Path(spec.root)
+    if not root.is_dir():
+        raise DataError(f"There is no folder {root}.", advice="Check --dataset_root.")
+    base = root / spec.split if (root / spec.split).is_dir() else root
+    folders = class_folders(base)
+    if not folders:
+        raise DataError(f"{base} has no folders with pictures.", advice="Put pictures into one folder per class.")
+    names = tuple(folder.name.replace("_", " ") for folder in folders)
+    texts = read_class_texts(root, spec, names)
+    if texts.classnames and len(texts.classnames) != len(folders):
+        raise DataError(f"{spec.name}: {len(texts.classnames)} class names for {len(folders)} folders in {base}.")
+    samples = [
+        Sample(f"{folder.name}/{path.name}", Picture.from_path(path), label=label)
+        for label, folder in enumerate(folders)
+        for path in pictures_in(folder)
+    ]
+    info = DatasetInfo(
+        spec.name,
+        "classification",
+        spec.split,
+        spec.language,
+        texts.classnames,
+        texts.templates,
+        texts.class_prompts,
+        str(base),
+        texts.notes,
+    )
+    return RowDataset(info, tuple(samples))
+
+
+def class_folders(base: Path) -> list[Path]:
+    """Return the subfolders that hold pictures, sorted by name."""
+    return sorted(path for path in base.iterdir() if path.is_dir() and any(pictures_in(path)))
+
+
+def pictures_in(folder: Path) -> list[Path]:
+    """Return the picture files of a folder, sorted by name."""
+    return sorted(path for path in folder.iterdir() if path.suffix.lower() in EXTENSIONS and path.is_file())

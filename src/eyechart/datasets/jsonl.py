@@ -1,0 +1,66 @@
+"""``image_queries.jsonl``: one object a line with ``image_path`` and ``query`` (EvalScope's custom retrieval data)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from eyechart.datasets.rows import Problems, RowDataset, find_picture
+from eyechart.errors import DataError
+from eyechart.media import Picture
+from eyechart.types import DatasetInfo, DatasetSpec, Sample
+
+FILE = "image_queries.jsonl"
+
+
+def open_jsonl(spec: DatasetSpec) -> RowDataset:
+    """Read the file completely; every bad line is reported with its number."""
+    root = Path(spec.root)
+    path = root / FILE if root.is_dir() or root.suffix != ".jsonl" else root
+    if not path.is_file():
+        raise DataError(f"There is no {path}.", advice=f"The folder of a custom dataset must hold {FILE}.")
+    problems = Problems(path)
+    samples: list[Sample] = []
+    with path.open(encoding="utf-8", errors="surrogateescape") as stream:
+        for number, line in enumerate(stream, 1):
+            if line.strip():
+                sample = _row(line, number, path.parent, problems)
+                if sample:
+                    samples.append(sample)
+    problems.raise_if_any()
+    info = DatasetInfo(spec.name, "retrieval", spec.split, spec.language, source=str(path))
+    return RowDataset(info, tuple(samples))
+
+
+def _row(line: str, number: int, folder: Path, problems: Problems) -> Sample | None:
+    try:
+        row = json.loads(line)
+    except ValueError as error:
+        problems.add(number, f"not valid JSON ({error})")
+        return None
+    reason = _what_is_wrong(row)
+    if reason:
+        problems.add(number, reason)
+        return None
+    picture = find_picture(row["image_path"], folder)
+    if picture is None:
+        problems.add(number, f"the picture {row['image_path']!r} does not exist (looked in {folder} and here)")
+        return None
+    texts = (row["query"],) if isinstance(row["query"], str) else tuple(row["query"])
+    meta = {key: value for key, value in row.items() if key not in ("image_path", "query")}
+    return Sample(str(row.get("id", number - 1)), Picture.from_path(picture), texts=texts, meta=meta)
+
+
+def _what_is_wrong(row: Any) -> str:
+    if not isinstance(row, dict):
+        return "not a JSON object"
+    if not isinstance(row.get("image_path"), str) or not row["image_path"]:
+        return "image_path is missing or not a text"
+    query = row.get("query")
+    texts = [query] if isinstance(query, str) else query
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        return "query must be a list of texts"
+    if not any(text.strip() for text in texts):
+        return "query is empty"
+    return ""

@@ -1,0 +1,144 @@
+"""A CSV, TSV or JSON-lines table with a column of picture paths and one of labels or captions."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from eyechart.datasets.classes import ClassTexts, read_class_texts
+from eyechart.datasets.rows import Problems, RowDataset, find_picture
+from eyechart.errors import DataError
+from eyechart.media import Picture
+from eyechart.types import DatasetInfo, DatasetSpec, Sample
+
+IMAGE_COLUMNS = ("image", "image_path", "path", "file", "file_name", "filename", "filepath")
+LABEL_COLUMNS = ("label", "class", "target", "category")
+CAPTION_COLUMNS = ("caption", "captions", "text", "query", "title")
+
+Row = Mapping[str, Any]
+
+
+def open_table(spec: DatasetSpec) -> RowDataset:
+    """Read a table. Rows of the same picture are put together where the column is a caption."""
+    path = Path(spec.root)
+    if not path.is_file():
+        raise DataError(f"There is no table {path}.", advice="Check the path.")
+    rows = list(_rows(path))
+    if not rows:
+        raise DataError(f"{path} has no rows.")
+    columns = {key for _, row in rows for key in row}
+    image = _column(path, columns, IMAGE_COLUMNS, "picture paths")
+    label = next((name for name in LABEL_COLUMNS if name in columns), None)
+    if label:
+        return _classification(spec, path, rows, image, label)
+    caption = _column(path, columns, CAPTION_COLUMNS, "captions (or one of labels)")
+    return _retrieval(spec, path, rows, image, caption)
+
+
+def _rows(path: Path) -> Iterator[tuple[int, Row]]:
+    with path.open(encoding="utf-8-sig", newline="") as stream:
+        if path.suffix == ".jsonl":
+            for number, line in enumerate(stream, 1):
+                if line.strip():
+                    try:
+                        row = json.loads(line)
+                    except ValueError as error:
+                        raise DataError(f"{path}, line {number}: not valid JSON ({error}).") from error
+                    if not isinstance(row, dict):
+                        raise DataError(f"{path}, line {number}: not a JSON object.")
+                    yield number, row
+        else:
+            reader = csv.DictReader(stream, delimiter="\t" if path.suffix == ".tsv" else ",")
+            for row in reader:
+                if None in row:
+                    raise DataError(f"{path}, line {reader.line_num}: more cells than columns.")
+                yield reader.line_num, row
+
+
+def _column(path: Path, columns: set[str], known: tuple[str, ...], what: str) -> str:
+    found = next((name for name in known if name in columns), None)
+    if found is None:
+        raise DataError(
+            f"{path} has no column of {what}; it has {', '.join(sorted(columns))}.", advice=f"Call it {known[0]!r}."
+        )
+    return found
+
+
+def _picture(row: Row, column: str, number: int, path: Path, problems: Problems) -> Path | None:
+    value = row.get(column)
+    found = find_picture(value, path.parent) if isinstance(value, str) and value else None
+    if found is None:
+        problems.add(number, f"the picture {value!r} does not exist")
+    return found
+
+
+def _classification(spec: DatasetSpec, path: Path, rows: list[tuple[int, Row]], image: str, label: str) -> RowDataset:
+    problems = Problems(path)
+    values = [row.get(label) for _, row in rows]
+    names, numbers = _labels(values)
+    texts = read_class_texts(path.parent, spec, names) if names else _numbered_classes(path, spec)
+    samples = []
+    for (line, row), number in zip(rows, numbers, strict=True):
+        if number is None:
+            problems.add(line, f"no {label}")
+            continue
+        picture = _picture(row, image, line, path, problems)
+        if picture:
+            meta = {key: value for key, value in row.items() if key not in (image, label)}
+            samples.append(Sample(str(line), Picture.from_path(picture), label=number, meta=meta))
+    problems.raise_if_any()
+    info = DatasetInfo(
+        spec.name,
+        "classification",
+        spec.split,
+        spec.language,
+        texts.classnames,
+        texts.templates,
+        texts.class_prompts,
+        str(path),
+        texts.notes,
+    )
+    return RowDataset(info, tuple(samples))
+
+
+def _labels(values: list[Any]) -> tuple[tuple[str, ...], list[int | None]]:
+    """Read labels as class numbers if all of them are numbers, else as names in sorted order."""
+    texts = [None if value is None or str(value).strip() == "" else str(value).strip() for value in values]
+    given = [text for text in texts if text is not None]
+    if given and all(text.isdigit() for text in given):
+        return (), [None if text is None else int(text) for text in texts]
+    names = tuple(sorted(set(given)))
+    position = {name: i for i, name in enumerate(names)}
+    return names, [None if text is None else position[text] for text in texts]
+
+
+def _numbered_classes(path: Path, spec: DatasetSpec) -> ClassTexts:
+    texts = read_class_texts(path.parent, spec)
+    if not texts.classnames:
+        raise DataError(
+            f"{path} has labels as numbers, but there are no class names.",
+            advice="Put classnames.txt beside the table, or use --custom_classname_file.",
+        )
+    return texts
+
+
+def _retrieval(spec: DatasetSpec, path: Path, rows: list[tuple[int, Row]], image: str, caption: str) -> RowDataset:
+    problems = Problems(path)
+    captions: dict[Path, list[str]] = {}
+    ids: dict[Path, str] = {}
+    for line, row in rows:
+        value = row.get(caption)
+        texts = [str(text) for text in value] if isinstance(value, list) else [str(value or "")]
+        if not any(text.strip() for text in texts):
+            problems.add(line, f"no {caption}")
+            continue
+        picture = _picture(row, image, line, path, problems)
+        if picture:
+            captions.setdefault(picture, []).extend(texts)
+            ids.setdefault(picture, str(row[image]))
+    problems.raise_if_any()
+    samples = tuple(Sample(ids[p], Picture.from_path(p), texts=tuple(t)) for p, t in captions.items())
+    return RowDataset(DatasetInfo(spec.name, "retrieval", spec.split, spec.language, source=str(path)), samples)

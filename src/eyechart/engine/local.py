@@ -1,0 +1,120 @@
+"""A model behind the store, on this machine: what is known is read, what is missing is computed and kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from eyechart.engine.pipeline import embed_pictures, embed_texts
+from eyechart.listing import Failure, Listing
+from eyechart.metrics.vectors import Vectors
+from eyechart.models.base import LazyEncoder
+from eyechart.progress import NoProgress, Progress
+from eyechart.store import EmbeddingStore, text_digests
+from eyechart.tasks.base import Embedded
+from eyechart.types import ModelCard, Notice, OnError, Sample
+
+
+class LocalEmbeddings:
+    """Embeds pictures and texts with one model in this process."""
+
+    def __init__(
+        self,
+        model: LazyEncoder,
+        store: EmbeddingStore,
+        *,
+        batch_size: int = 64,
+        workers: int = 4,
+        on_error: OnError = "fail",
+        progress: Progress | None = None,
+    ) -> None:
+        self.model = model
+        self.store = store
+        self.batch_size = batch_size
+        self.workers = workers
+        self.on_error = on_error
+        self.progress = progress or NoProgress()
+        self._truncated = 0
+
+    @property
+    def card(self) -> ModelCard:
+        """Describe the model, without loading it if it is known from an earlier run."""
+        return self.model.card
+
+    def images(self, listing: Listing) -> Embedded:
+        """Embed the pictures of a listing; each distinct picture is encoded once per model, ever."""
+        table = self.store.table(self.card.fingerprint, "image")
+        missing = table.missing(listing.digests)
+        wanted = {listing.digests[i].tobytes() for i in np.flatnonzero(missing)}
+        failures: list[Failure] = []
+        if wanted:
+            with self.progress.step(f"pictures of {listing.info.name}", len(wanted)) as bar:
+                failures = embed_pictures(
+                    _missing_samples(listing, wanted),
+                    self.model,
+                    table,
+                    batch_size=self.batch_size,
+                    workers=self.workers,
+                    on_error=self.on_error,
+                    bar=bar,
+                )
+        kept = np.flatnonzero(~table.missing(listing.digests))
+        if len(kept) + len(failures) < len(listing):
+            failures = _with_copies(listing, kept, failures)
+        return Embedded(table.get(listing.digests[kept]), kept, tuple(failures))
+
+    def texts(self, texts: Sequence[str], *, language: str = "en") -> Vectors:
+        """Embed texts, each distinct one once, in the order given."""
+        distinct = list(dict.fromkeys(texts))
+        keys = text_digests(distinct, language)
+        vectors, cuts = (self.store.table(self.card.fingerprint, role) for role in ("text", "text-cut"))
+        missing = np.flatnonzero(vectors.missing(keys) | cuts.missing(keys))
+        if len(missing):
+            with self.progress.step("texts", len(missing)) as bar:
+                embed_texts(
+                    [distinct[i] for i in missing],
+                    keys[missing],
+                    self.model,
+                    (vectors, cuts),
+                    batch_size=self.batch_size,
+                    language=language,
+                    bar=bar,
+                )
+        self._truncated += int(cuts.get(keys).sum())
+        position = {text: i for i, text in enumerate(distinct)}
+        return vectors.get(keys)[[position[text] for text in texts]]
+
+    def notices(self) -> Sequence[Notice]:
+        """Return what the model had to say and how many texts it could not read to the end."""
+        found = [Notice("model_note", 1, note) for note in self.card.notes]
+        if self._truncated:
+            length = self.card.context_length
+            message = f"{self._truncated} texts are longer than the {length} tokens that the model reads."
+            found.append(Notice("truncated_texts", self._truncated, message))
+        return found
+
+
+def _missing_samples(listing: Listing, wanted: set[bytes]) -> Iterator[tuple[bytes, Sample]]:
+    """Stream the dataset a second time, yielding the first sample of each wanted picture."""
+    key_of = {entry.id: listing.digests[i].tobytes() for i, entry in enumerate(listing.entries)}
+    left = set(wanted)
+    for sample in listing.samples():
+        key = key_of.get(sample.id)
+        if key in left:
+            left.discard(key)
+            yield key, sample
+        if not left:
+            return
+
+
+def _with_copies(listing: Listing, kept: np.ndarray, failures: list[Failure]) -> list[Failure]:
+    """Give every sample that has no vector a failure: a broken picture may occur several times."""
+    reasons = {failure.id: failure.reason for failure in failures}
+    by_key = {
+        listing.digests[i].tobytes(): reasons[entry.id]
+        for i, entry in enumerate(listing.entries)
+        if entry.id in reasons
+    }
+    lost = np.setdiff1d(np.arange(len(listing)), kept)
+    return [Failure(listing.entries[i].id, by_key[listing.digests[i].tobytes()]) for i in lost]

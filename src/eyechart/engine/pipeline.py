@@ -1,0 +1,155 @@
+"""From pictures to stored vectors: decode in threads, encode in batches, store as it goes."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eyechart.errors import DataError, ModelError
+from eyechart.listing import Failure
+from eyechart.models.base import LazyEncoder
+from eyechart.progress import Bar
+from eyechart.store import Table
+from eyechart.types import OnError, Sample
+
+FLUSH_ROWS = 4096
+FLUSH_SECONDS = 20.0
+"""A crash loses at most what was computed since the last flush."""
+
+
+@dataclass
+class _Buffer:
+    """Vectors on their way to the store."""
+
+    table: Table
+    keys: list[bytes] = field(default_factory=list)
+    vectors: list[NDArray[np.float32]] = field(default_factory=list)
+    rows: int = 0
+    since: float = field(default_factory=time.monotonic)
+
+    def add(self, keys: list[bytes], vectors: NDArray[np.float32]) -> None:
+        if len(vectors) != len(keys):
+            raise ModelError(f"The model gave {len(vectors)} vectors for {len(keys)} inputs.")
+        self.keys += keys
+        self.vectors.append(vectors)
+        self.rows += len(keys)
+        if self.rows >= FLUSH_ROWS or time.monotonic() - self.since > FLUSH_SECONDS:
+            self.flush()
+
+    def flush(self) -> None:
+        if self.keys:
+            digests = np.frombuffer(b"".join(self.keys), np.uint8).reshape(len(self.keys), -1)
+            self.table.add(digests, np.concatenate(self.vectors))
+        self.keys, self.vectors, self.rows, self.since = [], [], 0, time.monotonic()
+
+
+def embed_pictures(
+    samples: Iterable[tuple[bytes, Sample]],
+    model: LazyEncoder,
+    table: Table,
+    *,
+    batch_size: int,
+    workers: int,
+    on_error: OnError,
+    bar: Bar,
+) -> list[Failure]:
+    """Decode, transform, encode and store pictures; return those that could not be decoded.
+
+    Args:
+        samples: Keys and samples, each key once.
+        model: Loaded when the first picture is ready, so that a dataset of broken files costs no weights.
+        table: Where the vectors go.
+        batch_size: Pictures per forward pass.
+        workers: Threads that decode and transform.
+        on_error: Stop at a picture that cannot be decoded, or list it.
+        bar: Progress.
+    """
+    failures: list[Failure] = []
+    buffer = _Buffer(table)
+    keys: list[bytes] = []
+    pixels: list[NDArray[np.float32]] = []
+
+    def encode() -> None:
+        if keys:
+            buffer.add(list(keys), model.load().encode_images(np.stack(pixels)))
+            keys.clear()
+            pixels.clear()
+
+    try:
+        for key, sample, future in _prepared(samples, model, workers, ahead=2 * batch_size):
+            try:
+                pixels.append(future.result())
+                keys.append(key)
+            except DataError as error:
+                if on_error == "fail":
+                    raise DataError(
+                        f"{sample.id}: {error.message}",
+                        advice="Repair or remove the picture, or go on without it: --on-error skip.",
+                    ) from error
+                failures.append(Failure(sample.id, error.message))
+            bar.advance()
+            if len(keys) == batch_size:
+                encode()
+        encode()
+    finally:
+        # Also after an interrupt: what was encoded is kept.
+        buffer.flush()
+    return failures
+
+
+def _prepared(
+    samples: Iterable[tuple[bytes, Sample]], model: LazyEncoder, workers: int, *, ahead: int
+) -> Iterator[tuple[bytes, Sample, Future[NDArray[np.float32]]]]:
+    """Yield samples in order with their transformed picture, working at most ``ahead`` pictures in advance."""
+
+    def prepare(sample: Sample) -> NDArray[np.float32]:
+        image = sample.image.decode()
+        return model.load().prepare_image(image)
+
+    with ThreadPoolExecutor(max(1, workers), thread_name_prefix="decode") as pool:
+        waiting: deque[tuple[bytes, Sample, Future[NDArray[np.float32]]]] = deque()
+        try:
+            for key, sample in samples:
+                waiting.append((key, sample, pool.submit(prepare, sample)))
+                if len(waiting) > ahead:
+                    yield waiting.popleft()
+            while waiting:
+                yield waiting.popleft()
+        finally:
+            for _, _, future in waiting:
+                future.cancel()
+
+
+def embed_texts(
+    texts: list[str],
+    keys: NDArray[np.uint8],
+    model: LazyEncoder,
+    tables: tuple[Table, Table],
+    *,
+    batch_size: int,
+    language: str,
+    bar: Bar,
+) -> None:
+    """Encode and store texts, shortest first, so that a batch needs little padding.
+
+    The first table takes the vectors, the second whether the text was cut: a later run that finds the vector in the
+    store must be able to report that without loading the model.
+    """
+    order = sorted(range(len(texts)), key=lambda i: (len(texts[i]), texts[i]))
+    vectors, cuts = _Buffer(tables[0]), _Buffer(tables[1])
+    try:
+        for start in range(0, len(order), batch_size):
+            chosen = [texts[i] for i in order[start : start + batch_size]]
+            chosen_keys = [keys[i].tobytes() for i in order[start : start + batch_size]]
+            vectors.add(chosen_keys, model.load().encode_texts(chosen, language=language))
+            cuts.add(chosen_keys, np.array(model.load().truncated(chosen), np.float32)[:, None])
+            bar.advance(len(chosen))
+    finally:
+        vectors.flush()
+        cuts.flush()

@@ -1,0 +1,97 @@
+"""What a family must offer, and a model that is loaded only when something is missing from the store."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+from eyechart.errors import ModelError
+from eyechart.files import cache_root, write_atomic
+from eyechart.types import Encoder, ModelCard, ModelSpec, digest_json
+
+
+@runtime_checkable
+class Family(Protocol):
+    """A kind of model that can be loaded by name."""
+
+    def check(self, spec: ModelSpec) -> None:
+        """Refuse what cannot be loaded (missing library, unknown name, missing file) without loading anything."""
+        ...
+
+    def identity(self, spec: ModelSpec) -> str | None:
+        """Return a text that changes whenever the weights would, or None if that is not known without loading."""
+        ...
+
+    def load(self, spec: ModelSpec) -> Encoder:
+        """Load the model."""
+        ...
+
+
+class LazyEncoder:
+    """A model that knows its card from an earlier run and loads its weights only when asked to encode."""
+
+    def __init__(self, spec: ModelSpec, family: Family) -> None:
+        self.spec = spec
+        self.family = family
+        self._encoder: Encoder | None = None
+        self._card: ModelCard | None = None
+
+    @property
+    def loaded(self) -> bool:
+        """Tell whether the weights are in memory."""
+        return self._encoder is not None
+
+    @property
+    def card(self) -> ModelCard:
+        """Return the card, from the cache if this very model was loaded before."""
+        if self._card is None:
+            self._card = self._read_card() or self.load().card
+        return self._card
+
+    def load(self) -> Encoder:
+        """Return the loaded model."""
+        if self._encoder is None:
+            self._encoder = self.family.load(self.spec)
+            self._card = self._encoder.card
+            path = self._card_path()
+            if path is not None:
+                write_atomic(path, json.dumps(dataclasses.asdict(self._card)).encode())
+        return self._encoder
+
+    def _card_path(self) -> Path | None:
+        identity = self.family.identity(self.spec)
+        if identity is None:
+            return None
+        spec = dataclasses.asdict(self.spec)
+        return cache_root() / "cards" / f"{digest_json([spec, identity])}.json"
+
+    def _read_card(self) -> ModelCard | None:
+        path = self._card_path()
+        if path is None or not path.is_file():
+            return None
+        fields = json.loads(path.read_text(encoding="utf-8"))
+        return ModelCard(**{**fields, "notes": tuple(fields["notes"])})
+
+
+def path_identity(*texts: str) -> str:
+    """Describe the files behind names that are paths, by size and time; a name that is no path stands for itself."""
+    parts: list[object] = []
+    for text in texts:
+        path = Path(text) if text else None
+        if path is not None and path.exists():
+            files = [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.is_file())
+            parts.append([[str(p), p.stat().st_size, p.stat().st_mtime_ns] for p in files])
+        else:
+            parts.append(text)
+    return digest_json(parts)
+
+
+def check_path(text: str) -> None:
+    """Refuse something that is written like a path but does not exist."""
+    looks_like_path = text.startswith((".", "/", "~")) or text.endswith(
+        (".pt", ".pth", ".bin", ".safetensors", ".onnx")
+    )
+    if looks_like_path and not Path(text).expanduser().exists():
+        raise ModelError(f"There is no checkpoint {text}.", advice="Check the path after --pretrained.")

@@ -1,0 +1,204 @@
+"""From settings to a list of jobs. Whatever can be refused is refused here, before any work."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from eyechart import plugins
+from eyechart.config import Config
+from eyechart.datasets.resolve import plain_name, resolve_dataset
+from eyechart.errors import UsageError, nearest
+from eyechart.models.base import Family
+from eyechart.tasks.base import Task
+from eyechart.types import Dataset, DatasetSpec, Job, Kind, ModelSpec, digest_json
+
+TASK_OF_KIND: dict[Kind, str] = {
+    "classification": "zeroshot_classification",
+    "multilabel": "zeroshot_classification",
+    "retrieval": "zeroshot_retrieval",
+    "selection": "image_caption_selection",
+}
+"""What ``--task auto`` chooses."""
+
+
+class Planner:
+    """Makes jobs; opens each dataset, family and task once."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self._datasets: dict[str, Dataset] = {}
+        self._tasks: dict[str, Task] = {}
+
+    def jobs(self) -> list[Job]:
+        """Return all jobs, those of one model together."""
+        models = self.models()
+        datasets = list(_entries(self.config.dataset))
+        jobs = [
+            self.job(model, name, language)
+            for model, name, language in product(models, datasets, dict.fromkeys(self.config.language))
+        ]
+        _check_outputs(jobs)
+        return jobs
+
+    def models(self) -> list[ModelSpec]:
+        """Return the models of ``--pretrained_model``, or every pair of ``--model`` and ``--pretrained``, checked."""
+        config = self.config
+        pairs = [_pair(entry) for entry in _entries(config.pretrained_model)] or list(
+            product(config.model, config.pretrained)
+        )
+        family: Family = plugins.load("models", config.model_type)()
+        options = dict(config.model_options)
+        if config.model_cache_dir:
+            options["cache_dir"] = config.model_cache_dir
+        specs = [
+            ModelSpec(config.model_type, name, pretrained, precision_of(config), config.device, options)
+            for name, pretrained in dict.fromkeys(pairs)
+        ]
+        for spec in specs:
+            family.check(spec)
+        return specs
+
+    def job(self, model: ModelSpec, name: str, language: str) -> Job:
+        """Make one job and check that its dataset and task fit."""
+        config = self.config
+        spec = resolve_dataset(
+            name,
+            config.dataset_root,
+            split=config.split,
+            language=language,
+            limit=config.limit,
+            options=self._options(),
+        )
+        dataset = self.open(spec)
+        task = self.task(config.task if config.task != "auto" else TASK_OF_KIND[dataset.info.kind])
+        info = dataset.info
+        settings = {
+            **task.settings({**config.task_options, **config.model_dump(include=_TASK_KEYS)}),
+            "task_version": task.version,
+            "prompts": digest_json([info.classnames, info.templates, dict(info.class_prompts)]),
+            "data": dataset.signature(),
+        }
+        task.check(info, settings)
+        return Job(
+            model=model,
+            dataset=spec,
+            task=task.name,
+            settings=settings,
+            output=_output(config.output, model, name, language, task.name),
+            batch_size=config.batch_size,
+            workers=config.num_workers,
+            on_error=config.on_error,
+        )
+
+    def open(self, spec: DatasetSpec) -> Dataset:
+        """Open a dataset, once."""
+        key = digest_json([spec.name, spec.reader, spec.root, spec.split, spec.language, dict(spec.options)])
+        if key not in self._datasets:
+            self._datasets[key] = open_dataset(spec)
+        return self._datasets[key]
+
+    def task(self, name: str) -> Task:
+        """Return a task by name, once."""
+        if name not in self._tasks:
+            self._tasks[name] = plugins.load("tasks", name)()
+        return self._tasks[name]
+
+    def _options(self) -> dict[str, Any]:
+        config = self.config
+        options = {
+            "classname_file": str(config.custom_classname_file or ""),
+            "template_file": str(config.custom_template_file or ""),
+            "allow_blank_classnames": config.allow_blank_classnames,
+        }
+        return {key: value for key, value in options.items() if value}
+
+
+_TASK_KEYS = {"recall_k", "save_clf", "load_clfs", "seed"}
+
+
+def make_plan(config: Config) -> list[Job]:
+    """Expand settings into jobs: models x datasets x languages."""
+    return Planner(config).jobs()
+
+
+def open_dataset(spec: DatasetSpec) -> Dataset:
+    """Open a dataset with its reader."""
+    dataset: Dataset = plugins.load("datasets", spec.reader)(spec)
+    return dataset
+
+
+def precision_of(config: Config) -> str:
+    """Resolve ``auto``: float32. A wrong digit is worse than a slow run, and amp is one flag away."""
+    return "fp32" if config.precision == "auto" else config.precision
+
+
+def _entries(names: list[str]) -> Iterator[str]:
+    """Yield names; a text file stands for the names in it, one a line."""
+    for name in names:
+        path = Path(name)
+        if path.suffix == ".txt" and path.is_file():
+            lines = (line.strip() for line in path.read_text(encoding="utf-8").splitlines())
+            yield from (line for line in lines if line and not line.startswith("#"))
+        else:
+            yield name
+
+
+def _pair(entry: str) -> tuple[str, str]:
+    name, comma, pretrained = entry.partition(",")
+    if not comma:
+        raise UsageError(
+            f"--pretrained_model: {entry!r} is not 'model,pretrained', a list file or a collection.",
+            advice="Write for example ViT-B-32,openai.",
+        )
+    return name.strip(), pretrained.strip()
+
+
+def _output(template: str, model: ModelSpec, dataset: str, language: str, task: str) -> Path:
+    """Fill the template of ``--output``; a slash inside a value never makes a folder."""
+    pretrained = model.pretrained
+    values = {
+        "dataset": plain_name(dataset),
+        "pretrained": Path(pretrained).name if os.path.exists(pretrained) else pretrained,  # noqa: PTH110 - may be ""
+        "pretrained_full_path": pretrained,
+        "model": model.name,
+        "language": language,
+        "task": task,
+    }
+    for name in re.findall(r"\{(.*?)\}", template):
+        if name not in values:
+            near = nearest(name, values)
+            hint = f"Did you mean {{{near[0]}}}?" if near else f"Known: {', '.join(values)}."
+            raise UsageError(f"--output: unknown placeholder {{{name}}}.", advice=hint)
+    text = template
+    for key, value in values.items():
+        text = text.replace(f"{{{key}}}", value.strip("/").replace("/", "_").replace("\\", "_"))
+    return Path(text)
+
+
+def _check_outputs(jobs: list[Job]) -> None:
+    """Refuse two jobs with one output, and folders that cannot be written."""
+    seen: dict[Path, Job] = {}
+    for job in jobs:
+        other = seen.setdefault(job.output, job)
+        if other is not job:
+            raise UsageError(
+                f"Two jobs would write {job.output}: {other.title} and {job.title}.",
+                advice="Put {dataset}, {model}, {pretrained}, {language} or {task} into --output.",
+            )
+    for folder in dict.fromkeys(job.output.parent for job in jobs):
+        _check_writable(folder)
+
+
+def _check_writable(folder: Path) -> None:
+    existing = folder
+    while not existing.exists() and existing != existing.parent:
+        existing = existing.parent
+    if not existing.is_dir() or not os.access(existing, os.W_OK):
+        raise UsageError(
+            f"Cannot write results to {folder}.", advice=f"Check {existing}, or choose another place with --output."
+        )

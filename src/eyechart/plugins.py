@@ -1,0 +1,78 @@
+"""Names to objects: built-ins from a table, everybody else's from entry points, both imported only when used."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Literal
+
+from eyechart.errors import UsageError, unknown_name
+
+Group = Literal["models", "datasets", "tasks"]
+
+BUILT_IN: dict[Group, dict[str, str]] = {
+    "models": {
+        "onnx": "eyechart.models.onnx:OnnxFamily",
+        "open_clip": "eyechart.models.open_clip:OpenClipFamily",
+        "transformers": "eyechart.models.transformers:TransformersFamily",
+    },
+    "datasets": {
+        "folder": "eyechart.datasets.folder:open_folder",
+        "jsonl": "eyechart.datasets.jsonl:open_jsonl",
+        "table": "eyechart.datasets.table:open_table",
+        "wds": "eyechart.datasets.webdataset:open_webdataset",
+    },
+    "tasks": {
+        "zeroshot_classification": "eyechart.tasks.zeroshot_classification:ZeroshotClassification",
+        "zeroshot_retrieval": "eyechart.tasks.zeroshot_retrieval:ZeroshotRetrieval",
+    },
+}
+"""What ships with Eyechart, as ``module:name``."""
+
+
+def names(group: Group) -> list[str]:
+    """List the known names of a group."""
+    return sorted({*BUILT_IN[group], *_entry_points(group)})
+
+
+def load(group: Group, name: str) -> Any:
+    """Import the object behind a name.
+
+    Raises:
+        UnknownNameError: If nobody registered the name; the nearest ones are named.
+        UsageError: If a third party's plugin cannot be imported.
+    """
+    target = BUILT_IN[group].get(name)
+    if target is not None:
+        module, _, attribute = target.partition(":")
+        return getattr(import_module(module), attribute)
+    point = _entry_points(group).get(name)
+    if point is None:
+        raise unknown_name(_WORDS[group], name, names(group))
+    try:
+        return point.load()
+    except (ImportError, AttributeError) as error:
+        package = point.dist.name if point.dist else "unknown package"
+        raise UsageError(
+            f"The {_WORDS[group]} {name!r} of the package {package!r} cannot be loaded ({error}).",
+            advice=f"Reinstall or remove {package}.",
+        ) from error
+
+
+_WORDS: dict[Group, str] = {"models": "model type", "datasets": "dataset reader", "tasks": "task"}
+
+
+@cache
+def _entry_points(group: Group) -> dict[str, EntryPoint]:
+    """Find third parties' plugins; a name that two packages claim, or that is built in, is an error."""
+    found: dict[str, EntryPoint] = {}
+    for point in entry_points(group=f"eyechart.{group}"):
+        if point.name in BUILT_IN[group] or point.name in found:
+            package = point.dist.name if point.dist else "a package"
+            raise UsageError(
+                f"{package} registers the {_WORDS[group]} {point.name!r}, which exists already.",
+                advice="Rename it there, or remove one of the packages.",
+            )
+        found[point.name] = point
+    return found

@@ -1,0 +1,180 @@
+"""From jobs to results: load, predict, score, save. The only orchestration."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any
+
+from eyechart import plugins
+from eyechart.config import Config, make_config
+from eyechart.engine.local import LocalEmbeddings
+from eyechart.errors import EyechartError
+from eyechart.files import cache_root
+from eyechart.listing import Failure, Listing, list_dataset
+from eyechart.models.base import Family, LazyEncoder
+from eyechart.plan import make_plan, open_dataset
+from eyechart.progress import NoProgress, Progress
+from eyechart.provenance import provenance
+from eyechart.results import Result, is_done, read_result, write_result
+from eyechart.store import EmbeddingStore
+from eyechart.tasks.base import Material, Prediction, Task
+from eyechart.types import Job, Metric, ModelCard, ModelSpec, Notice, Outcome, digest_json
+
+MAX_LISTINGS = 32
+"""Listings that are kept for the next model; a listing holds ids and captions, not pictures."""
+
+
+@dataclass(frozen=True)
+class JobReport:
+    """How one job ended."""
+
+    job: Job
+    result: Result | None = None
+    error: EyechartError | None = None
+    skipped: bool = False
+
+
+@dataclass
+class Session:
+    """What the jobs of one run share: the store, the listings, where progress goes."""
+
+    progress: Progress = field(default_factory=NoProgress)
+    store: EmbeddingStore = field(default_factory=lambda: EmbeddingStore(cache_root() / "embeddings"))
+    _listings: dict[str, Listing] = field(default_factory=dict)
+
+    def listing(self, job: Job) -> Listing:
+        """Read a dataset once, however many models and tasks use it."""
+        key = digest_json([dataclasses.asdict(job.dataset), job.on_error, job.settings.get("prompts")])
+        if key not in self._listings:
+            if len(self._listings) >= MAX_LISTINGS:
+                self._listings.pop(next(iter(self._listings)))
+            self._listings[key] = list_dataset(
+                open_dataset(job.dataset), limit=job.dataset.limit, on_error=job.on_error, progress=self.progress
+            )
+        return self._listings[key]
+
+
+def evaluate(progress: Progress | None = None, **settings: Any) -> list[Result]:
+    """Evaluate models on benchmarks and return the results; the settings are those of `eyechart.config.Config`.
+
+    Raises:
+        EyechartError: The first error, after all other jobs have been done and saved.
+    """
+    config = make_config(settings)
+    reports = list(run_jobs(make_plan(config), config, progress))
+    for report in reports:
+        if report.error is not None:
+            raise report.error
+    return [report.result for report in reports if report.result is not None]
+
+
+def run_jobs(jobs: Sequence[Job], config: Config, progress: Progress | None = None) -> Iterator[JobReport]:
+    """Run jobs one after the other; jobs of one model share it, and a failing job does not stop the others."""
+    session = Session(progress or NoProgress())
+    for spec, group in groupby(jobs, key=lambda job: job.model):
+        model = open_model(spec)
+        for job in group:
+            if config.skip_existing:
+                done, why = is_done(job)
+                if done:
+                    yield JobReport(job, result=read_result(job.output), skipped=True)
+                    continue
+                if job.output.exists():
+                    session.progress.say(f"Not skipped: {why}")
+            try:
+                yield JobReport(job, result=run_job(job, model, session, config))
+            except EyechartError as error:
+                yield JobReport(job, error=error)
+
+
+def open_model(spec: ModelSpec) -> LazyEncoder:
+    """Prepare a model that is loaded when it is first needed."""
+    family: Family = plugins.load("models", spec.family)()
+    return LazyEncoder(spec, family)
+
+
+def run_job(job: Job, model: LazyEncoder, session: Session, config: Config) -> Result:
+    """Read the dataset, predict, score and save one result."""
+    start = time.perf_counter()
+    task: Task = plugins.load("tasks", job.task)()
+    listing = session.listing(job)
+    embeddings = LocalEmbeddings(
+        model,
+        session.store,
+        batch_size=job.batch_size,
+        workers=job.workers,
+        on_error=job.on_error,
+        progress=session.progress,
+    )
+    prediction = task.predict(Material(listing, embeddings), job.settings)
+    outcome = task.score(prediction, job.settings)
+    notices = (*listing.notices, *embeddings.notices(), *outcome.notices)
+    result = make_result(job, listing, model.card, prediction, outcome, notices, time.perf_counter() - start)
+    return write_result(with_dumps(result, listing, config), outcome.records, job.output)
+
+
+def make_result(
+    job: Job,
+    listing: Listing,
+    card: ModelCard,
+    prediction: Prediction,
+    outcome: Outcome,
+    notices: Sequence[Notice],
+    seconds: float,
+) -> Result:
+    """Put everything that is known about a finished job into a result."""
+    failures = [*listing.failures, *prediction.failures]
+    info = listing.info
+    return Result(
+        dataset=job.dataset.name,
+        model=job.model.name,
+        pretrained=job.model.pretrained,
+        task=job.task,
+        language=job.dataset.language,
+        metrics={name: metric.value for name, metric in outcome.metrics.items()},
+        intervals={name: _interval(metric) for name, metric in outcome.metrics.items() if metric.low is not None},
+        chance={name: metric.chance for name, metric in outcome.metrics.items() if metric.chance is not None},
+        counts=_counts(listing, prediction, failures),
+        notices=tuple(dataclasses.asdict(notice) for notice in notices),
+        failures=tuple(dataclasses.asdict(failure) for failure in failures),
+        details=outcome.details,
+        model_card=dataclasses.asdict(card) | {"fingerprint": card.fingerprint},
+        data={
+            "fingerprint": listing.fingerprint,
+            "split": info.split,
+            "kind": info.kind,
+            "source": info.source,
+            "prompts_digest": job.settings.get("prompts"),
+            "n_classes": len(info.classnames) or None,
+        },
+        provenance=provenance() | {"seconds": round(seconds, 3), "precision": card.precision},
+        job={"digest": job.digest, "settings": dict(job.settings), "on_error": job.on_error}
+        | {"model_type": job.model.family, "reader": job.dataset.reader, "limit": job.dataset.limit},
+    )
+
+
+def with_dumps(result: Result, listing: Listing, config: Config) -> Result:
+    """Add class names and templates where CLIP_benchmark puts them, if asked to."""
+    extra: dict[str, Any] = {}
+    if config.dump_classnames:
+        extra["classnames"] = list(listing.info.classnames)
+    if config.dump_templates:
+        extra["templates"] = dict(listing.info.class_prompts) or list(listing.info.templates)
+    return dataclasses.replace(result, extra=extra)
+
+
+def _interval(metric: Metric) -> tuple[float, float]:
+    return (metric.low if metric.low is not None else 0.0, metric.high if metric.high is not None else 1.0)
+
+
+def _counts(listing: Listing, prediction: Prediction, failures: Sequence[Failure]) -> dict[str, int]:
+    """Count samples; no sample disappears: scored + failed == listed."""
+    listed = len(listing) + len(listing.failures)
+    scored = len(prediction.entries)
+    if scored + len(failures) != listed:
+        raise AssertionError(f"{listing.info.name}: {listed} listed, {scored} scored, {len(failures)} failed")
+    return {"listed": listed, "scored": scored, "failed": len(failures)}

@@ -1,0 +1,122 @@
+"""What a task is given and what it must give back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eyechart.errors import DataError, UsageError
+from eyechart.listing import Entry, Failure, Listing
+from eyechart.metrics.vectors import Vectors
+from eyechart.types import DatasetInfo, Kind, ModelCard, Notice, Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """Vectors of the samples that could be encoded, as the model gave them, and those that could not."""
+
+    vectors: Vectors
+    kept: NDArray[np.int64]
+    """Positions in the listing, ascending, one per vector."""
+    failures: tuple[Failure, ...] = ()
+
+
+class Embeddings(Protocol):
+    """A model behind the store: what is known is read, what is missing is computed and kept."""
+
+    @property
+    def card(self) -> ModelCard:
+        """Describe the model."""
+        ...
+
+    def images(self, listing: Listing) -> Embedded:
+        """Embed the pictures of a listing."""
+        ...
+
+    def texts(self, texts: Sequence[str], *, language: str = "en") -> Vectors:
+        """Embed texts, each distinct one once, in the order given."""
+        ...
+
+    def notices(self) -> Sequence[Notice]:
+        """Return what was noticed so far, such as truncated texts."""
+        ...
+
+
+@dataclass(frozen=True)
+class Material:
+    """A dataset and a model: what a task works on."""
+
+    listing: Listing
+    model: Embeddings
+
+    @property
+    def info(self) -> DatasetInfo:
+        """Describe the dataset."""
+        return self.listing.info
+
+    @property
+    def language(self) -> str:
+        """Return the language of this job."""
+        return self.listing.info.language
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What every task's prediction holds: the samples that count, in order."""
+
+    info: DatasetInfo
+    entries: tuple[Entry, ...]
+    failures: tuple[Failure, ...]
+
+
+@runtime_checkable
+class Task(Protocol):
+    """One way to read a dataset with a model.
+
+    ``settings`` runs when the job is planned, ``check`` before a model is loaded, ``predict`` is slow and goes
+    through the store, ``score`` is quick, pure and can be repeated.
+    """
+
+    name: str
+    version: int
+    """Raised whenever the same predictions would get other numbers."""
+    kinds: frozenset[Kind]
+
+    def settings(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Pick this task's settings from all options and check them."""
+        ...
+
+    def check(self, info: DatasetInfo, settings: Mapping[str, Any]) -> None:
+        """Refuse a dataset that this task cannot read, before anything expensive."""
+        ...
+
+    def predict(self, material: Material, settings: Mapping[str, Any]) -> Any:
+        """Embed or generate what the score needs."""
+        ...
+
+    def score(self, prediction: Any, settings: Mapping[str, Any]) -> Outcome:
+        """Compute metrics and records."""
+        ...
+
+
+def check_kind(task: Task, info: DatasetInfo) -> None:
+    """Refuse a dataset of another kind than the task reads."""
+    if info.kind not in task.kinds:
+        kinds = " or ".join(sorted(task.kinds))
+        raise UsageError(
+            f"{task.name} reads {kinds} datasets, but {info.name} is a {info.kind} dataset.",
+            advice="Use --task auto, or add dataset_type.txt to the dataset if it is described wrongly.",
+        )
+
+
+def need_samples(prediction: Prediction) -> None:
+    """Refuse to make a number out of nothing."""
+    if not prediction.entries:
+        raise DataError(
+            f"{prediction.info.name}: none of the {len(prediction.failures)} samples could be used.",
+            advice=f"The first failed with: {prediction.failures[0].reason}" if prediction.failures else "",
+        )
