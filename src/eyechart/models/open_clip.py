@@ -19,6 +19,7 @@ from eyechart.models.torch_tools import (
     choose_device,
     count_parameters,
     input_type,
+    number,
     to_numpy,
     weights_digest,
 )
@@ -117,8 +118,8 @@ class OpenClipEncoder:
             image_size=int(size[0]) if isinstance(size, tuple | list) else size,
             context_length=context,
             parameters=count_parameters(self.model),
-            logit_scale=float(scale.exp()) if scale is not None else None,
-            logit_bias=float(bias) if bias is not None else None,
+            logit_scale=number(scale.exp()) if scale is not None else None,
+            logit_bias=number(bias) if bias is not None else None,
         )
 
 

@@ -51,7 +51,9 @@ def autocast(precision: str, device: str) -> AbstractContextManager[Any]:
     if precision != "amp":
         return nullcontext()
     kind = device.partition(":")[0]
-    context: AbstractContextManager[Any] = torch.autocast(kind, dtype=torch.float16 if kind == "cuda" else torch.bfloat16)
+    context: AbstractContextManager[Any] = torch.autocast(
+        kind, dtype=torch.float16 if kind == "cuda" else torch.bfloat16
+    )
     return context
 
 
@@ -70,6 +72,11 @@ def weights_digest(model: torch.nn.Module) -> str:
 def to_numpy(vectors: torch.Tensor) -> NDArray[np.float32]:
     """Bring vectors to numpy in float32."""
     return np.asarray(vectors.detach().float().cpu().numpy(), np.float32)
+
+
+def number(scalar: torch.Tensor) -> float:
+    """Return the value of a learned scalar."""
+    return float(scalar.detach().float().item())
 
 
 def count_parameters(model: torch.nn.Module) -> int:
