@@ -1,0 +1,25 @@
+"""What the commands that read results have in common."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from eyechart.report.load import Loaded
+
+SHOWN = 5
+
+
+def load(arguments: Sequence[str]) -> Loaded:
+    """Read results and say on the error stream which files were left out."""
+    from eyechart.report.load import load_results
+
+    loaded = load_results(arguments)
+    for skipped in loaded.skipped[:SHOWN]:
+        print(f"left out: {skipped.reason}", file=sys.stderr)
+    more = len(loaded.skipped) - SHOWN
+    if more > 0:
+        print(f"left out: {more} more files that are not results", file=sys.stderr)
+    return loaded

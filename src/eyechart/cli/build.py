@@ -1,0 +1,56 @@
+"""``eyechart build``: result files to one table."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from eyechart.cli._results import load
+from eyechart.errors import UsageError
+from eyechart.files import write_atomic
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags; ``clip_benchmark build`` has the same."""
+    parser.add_argument("files", nargs="+", help="result files, or folders (searched to any depth)")
+    parser.add_argument("--output", "-o", default="benchmark.csv", help="where the table goes; - for the terminal")
+    parser.add_argument(
+        "--format", choices=("csv", "markdown", "latex", "parquet"), help="default: by the output's suffix, else csv"
+    )
+    parser.add_argument(
+        "--layout", choices=("rows", "matrix"), default="rows", help="one row per result, or models x benchmarks"
+    )
+    parser.add_argument("--intervals", action="store_true", help="rows: add the ends of each interval")
+    parser.add_argument("--metric", help="matrix: this metric instead of each benchmark's main one")
+    parser.add_argument(
+        "--average", choices=("plain", "kind", "rank", "chance"), default="plain", help="matrix: the last column"
+    )
+    parser.add_argument("--digits", type=int, default=1, help="matrix: digits after the point")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the table and say what went into it."""
+    from eyechart.report.formats import FORMATS, SUFFIXES, matrix, result_rows
+    from eyechart.report.table import make_table
+
+    loaded = load(args.files)
+    if args.layout == "matrix":
+        table = make_table(loaded.found)
+        columns = table.columns(args.metric)
+        if not columns:
+            raise UsageError(
+                f"No result has the metric {args.metric!r}.", advice="Leave --metric out for the main ones."
+            )
+        grid = matrix(table, columns, how=args.average, digits=args.digits)
+    else:
+        grid = result_rows(loaded.found, intervals=args.intervals)
+    kind = args.format or SUFFIXES.get(Path(args.output).suffix.lower(), "csv")
+    data = FORMATS[kind](grid)
+    if args.output == "-":
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+        return 0
+    write_atomic(Path(args.output), data)
+    print(f"{len(loaded.found)} results, {len(grid.rows)} rows -> {args.output}")
+    return 0

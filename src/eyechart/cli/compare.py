@@ -1,0 +1,119 @@
+"""``eyechart compare``: paired comparison of models on the same samples."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from eyechart.cli._results import load
+from eyechart.errors import UsageError, unknown_name
+from eyechart.files import write_atomic
+
+if TYPE_CHECKING:
+    from eyechart.report.compare import Comparison
+    from eyechart.report.ranking import Ranking
+    from eyechart.report.table import Table
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags."""
+    parser.add_argument("files", nargs="+", help="result files or folders; the first one's model is the baseline")
+    parser.add_argument("--baseline", help="the model that the others are compared with, as named in the tables")
+    parser.add_argument("--metric", help="this metric instead of each benchmark's main one")
+    parser.add_argument(
+        "--allow-different",
+        nargs="+",
+        default=[],
+        metavar="ASPECT",
+        help="what differs on purpose: prompts, 'task version', samples",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    parser.add_argument("--output", "-o", help="write the JSON to this file as well")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Compare and show."""
+    from eyechart.report.compare import compare
+    from eyechart.report.pairing import RecordsCache
+    from eyechart.report.ranking import rank_models
+    from eyechart.report.table import make_table
+
+    _check_aspects(args.allow_different)
+    loaded = load(args.files)
+    table = make_table(loaded.found)
+    baseline = _baseline(table, args.baseline, args.files[0])
+    others = [row for row in range(len(table.models)) if row != baseline]
+    if not others:
+        raise UsageError(
+            f"Only one model is there: {table.models[baseline].label}.", advice="Give results of at least two models."
+        )
+    cache = RecordsCache(table)
+    comparisons = [
+        compare(table, baseline, row, metric=args.metric, allow=args.allow_different, cache=cache) for row in others
+    ]
+    ranking = rank_models(table, cache, args.metric)
+    body = _to_json(table, comparisons, ranking)
+    if args.output:
+        write_atomic(Path(args.output), (json.dumps(body, ensure_ascii=False, indent=1) + "\n").encode())
+    sys.stdout.write(
+        json.dumps(body, ensure_ascii=False, indent=1) + "\n" if args.json else _to_text(table, comparisons, ranking)
+    )
+    return 0
+
+
+def _check_aspects(allowed: list[str]) -> None:
+    from eyechart.report.pairing import ASPECTS
+
+    for aspect in allowed:
+        if aspect not in ASPECTS:
+            raise unknown_name("aspect", aspect, ASPECTS)
+        if aspect in ("dataset", "split"):
+            raise UsageError(f"Results of another {aspect} have no samples in common, so they cannot be paired.")
+
+
+def _baseline(table: Table, wanted: str | None, first_argument: str) -> int:
+    """Find the row to compare with: the one asked for, else the first argument's."""
+    if wanted is None:
+        return min(m for (m, _), found in table.cells.items() if found.argument == first_argument)
+    labels = {model.label: row for row, model in enumerate(table.models)}
+    by_name = {model.name: row for row, model in enumerate(table.models)}
+    if wanted not in labels and wanted not in by_name:
+        raise unknown_name("model", wanted, labels)
+    return labels.get(wanted, by_name.get(wanted, 0))
+
+
+def _to_json(table: Table, comparisons: list[Comparison], ranking: Ranking | None) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    body: dict[str, Any] = {
+        "level": 0.95,
+        "comparisons": [
+            {
+                "baseline": table.models[comparison.first].label,
+                "model": table.models[comparison.second].label,
+                "lines": [asdict(line) | {"verdict": line.verdict} for line in comparison.lines],
+            }
+            for comparison in comparisons
+        ],
+    }
+    if ranking is not None:
+        body["ranking"] = {
+            "benchmarks": [table.benchmarks[b].label for b in ranking.benchmarks],
+            "models": [
+                {"model": table.models[m].label, "mean": mean, "rank_low": rank.low, "rank_high": rank.high}
+                for m, mean, rank in zip(ranking.models, ranking.means, ranking.ranks, strict=True)
+            ],
+        }
+    return body
+
+
+def _to_text(table: Table, comparisons: list[Comparison], ranking: Ranking | None) -> str:
+    from eyechart.report.words import comparison_text, ranking_text
+
+    parts = [comparison_text(table, comparison) for comparison in comparisons]
+    if ranking is not None:
+        parts.append(ranking_text(table, ranking))
+    return "\n".join(parts)
