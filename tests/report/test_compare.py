@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from support.make_results import MODELS, Made, classification, questions, retrieval, write
 
 from eyechart import stats
 from eyechart.cli import compare as command
@@ -19,6 +18,7 @@ from eyechart.report.pairing import RecordsCache
 from eyechart.report.ranking import not_separable, rank_models
 from eyechart.report.records import metric_rows, read_columns, unit_scores
 from eyechart.report.table import Column, make_table
+from support.make_results import MODELS, Made, classification, questions, retrieval, write
 
 WEAK, STRONG, EQUAL = MODELS[0], MODELS[2], MODELS[4]
 TASK = "zeroshot_classification"
@@ -271,4 +271,3 @@ def test_the_mean_over_pictures_is_the_metric(tmp_path, build, task, metrics):
     _, values = unit_scores(read_columns(result), metrics)
 
     assert values.mean() == pytest.approx(np.mean([result.metrics[metric] for metric in metrics]))
-

@@ -12,6 +12,8 @@ from eyechart.errors import EyechartError
 COMMANDS = {
     "eval": "evaluate models on benchmarks",
     "demo": "evaluate the embedded model on the embedded data",
+    "build": "make one table of many results: CSV, Parquet, Markdown, LaTeX",
+    "compare": "compare models on the same samples",
 }
 """Subcommands: each is a module of this package with ``add_arguments(parser)`` and ``run(args)``."""
 

@@ -98,12 +98,17 @@ def _files(path: Path) -> Iterator[Path]:
     if not path.exists():
         raise UsageError(f"There is no file or folder {path}.", advice="Give result files or folders of them.")
     if path.is_file():
-        yield path
+        if not _is_part(path):
+            yield path
         return
     for file in sorted(path.rglob("*")):
-        own_part = file.name.startswith(TEMPORARY) or file.name.endswith(".records.jsonl")
-        if file.suffix.lower() in _READERS and file.is_file() and not own_part:
+        if file.suffix.lower() in _READERS and file.is_file() and not _is_part(file):
             yield file
+
+
+def _is_part(file: Path) -> bool:
+    """Tell whether a file belongs to a result rather than being one (``out/*`` in a shell names those, too)."""
+    return file.name.startswith(TEMPORARY) or file.name.endswith(".records.jsonl")
 
 
 def _read_json(path: Path, text: str) -> list[tuple[Result, str]]:
