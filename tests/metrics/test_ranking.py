@@ -1,0 +1,127 @@
+"""The ranking metrics against trec_eval (through pytrec_eval) on random answers, ties and graded relevance included."""
+
+import numpy as np
+import pytest
+import pytrec_eval
+from hypothesis import given
+from hypothesis import strategies as st
+
+from eyechart.metrics import ranking
+from eyechart.metrics.retrieval import Positives, rank_positives
+
+KS = (1, 3, 5, 10, 20, 100)
+TREC = {
+    "ndcg": "ndcg_cut",
+    "map": "map_cut",
+    "recall": "recall",
+    "precision": "P",
+    "hit_rate": "success",
+}
+
+
+@st.composite
+def problems(draw, grades=3):
+    """Scores of a few levels (so that ties are common) and a relevance for each document, 0 for most."""
+    n_queries, n_items = draw(st.integers(1, 4)), draw(st.integers(1, 30))
+    seed = draw(st.integers(0, 2**32 - 1))
+    rng = np.random.default_rng(seed)
+    scores = rng.integers(0, draw(st.sampled_from([1, 3, 1000])) + 1, (n_queries, n_items)).astype(np.float32)
+    relevance = rng.integers(1, grades + 1, scores.shape) * (rng.random(scores.shape) < 0.3)
+    relevance[np.arange(n_queries), rng.integers(0, n_items, n_queries)] = 1  # no query without a relevant item
+    return scores, relevance
+
+
+def positives_of(relevance):
+    rows, items = np.nonzero(relevance)
+    starts = np.searchsorted(rows, np.arange(len(relevance)))
+    return Positives(items, starts), relevance[rows, items].astype(float)
+
+
+def as_vectors(scores):
+    """Queries and a gallery whose dot products are exactly the scores."""
+    return np.eye(len(scores), dtype=np.float32), np.ascontiguousarray(scores.T)
+
+
+def trec(scores, relevance, measures):
+    """Ask trec_eval. It breaks ties by the greater document id, so the less relevant get the greater ids."""
+    name = {(q, i): f"{9 - relevance[q, i]}-{i:03d}" for q, i in np.ndindex(scores.shape)}
+    qrels = {
+        str(q): {name[q, i]: int(relevance[q, i]) for i in np.flatnonzero(relevance[q])} for q in range(len(scores))
+    }
+    run = {str(q): {name[q, i]: float(s) for i, s in enumerate(scores[q])} for q in range(len(scores))}
+    found = pytrec_eval.RelevanceEvaluator(qrels, measures).evaluate(run)
+    return [found[str(q)] for q in range(len(scores))]
+
+
+@given(problems())
+def test_metrics_equal_trec_eval(problem):
+    scores, relevance = problem
+    relevant = ranking.rank_relevant(*as_vectors(scores), *positives_of(relevance))
+    expected = trec(scores, relevance, {f"{name}.{','.join(map(str, KS))}" for name in TREC.values()})
+    for ours, theirs in TREC.items():
+        for k in KS:
+            want = [query[f"{theirs}_{k}"] for query in expected]
+            np.testing.assert_allclose(ranking.METRICS[ours](relevant, k), want, rtol=0, atol=1e-9)
+
+
+@given(problems(grades=1))
+def test_reciprocal_rank_equals_trec_eval_of_the_cut_answer(problem):
+    scores, relevance = problem
+    relevant = ranking.rank_relevant(*as_vectors(scores), *positives_of(relevance))
+    whole = [query["recip_rank"] for query in trec(scores, relevance, {"recip_rank"})]
+    for k in KS:
+        want = [value if value >= 1 / k - 1e-9 else 0.0 for value in whole]
+        np.testing.assert_allclose(ranking.reciprocal_rank(relevant, k), want, rtol=0, atol=1e-9)
+
+
+@given(problems(), st.integers(1, 12))
+def test_lists_give_what_the_whole_gallery_gives_up_to_their_length(problem, k):
+    scores, relevance = problem
+    positives, gains = positives_of(relevance)
+    order = np.lexsort((relevance, -scores), axis=1)[:, :k]  # pessimistic, as the metrics are
+    lists = ranking.rank_in_lists(order, np.take_along_axis(scores, order, axis=1).astype(float), positives, gains)
+    whole = ranking.rank_relevant(*as_vectors(scores), positives, gains)
+    for metric in ranking.METRICS.values():
+        np.testing.assert_allclose(metric(lists, min(k, order.shape[1])), metric(whole, min(k, order.shape[1])))
+
+
+@given(problems(grades=1))
+def test_the_best_rank_is_the_one_of_clip_retrieval(problem):
+    scores, relevance = problem
+    positives, _ = positives_of(relevance)
+    ours = ranking.rank_relevant(*as_vectors(scores), positives)
+    clip = rank_positives(*as_vectors(scores), positives)
+    np.testing.assert_array_equal(ours.best, clip.ranks)
+
+
+@pytest.mark.parametrize("name", ranking.METRICS)
+def test_a_constant_scorer_gets_no_more_than_chance(name):
+    rng = np.random.default_rng(0)
+    relevance = np.zeros((200, 40), int)
+    relevance[np.arange(200), rng.integers(0, 40, 200)] = 1
+    positives, gains = positives_of(relevance)
+    constant = ranking.rank_relevant(*as_vectors(np.zeros((200, 40), np.float32)), positives, gains)
+    chance = ranking.rank_relevant(*as_vectors(rng.random((200, 40), np.float32)), positives, gains)
+    assert constant.tied.all()
+    for k in (1, 5, 10):
+        assert ranking.METRICS[name](constant, k).mean() == 0 < ranking.METRICS[name](chance, k).mean()
+
+
+def test_copies_of_a_document_tie_exactly():
+    # A matrix product may round two equal columns differently; equal documents must still tie.
+    rng = np.random.default_rng(1)
+    gallery = rng.standard_normal((500, 384)).astype(np.float32)
+    gallery[300:] = gallery[:200]
+    queries = gallery[:200] + rng.standard_normal((200, 384)).astype(np.float32)
+    relevant = ranking.rank_relevant(queries, gallery, Positives.one_each(np.arange(200)))
+    assert relevant.tied.all()
+    assert (relevant.best >= 2).all()
+
+
+def test_blocks_do_not_change_the_ranks(monkeypatch):
+    rng = np.random.default_rng(2)
+    queries, gallery = (rng.standard_normal((n, 8)).astype(np.float32) for n in (50, 90))
+    positives = Positives(rng.integers(0, 90, 150), np.arange(0, 150, 3))
+    whole = ranking.rank_relevant(queries, gallery, positives)
+    monkeypatch.setattr(ranking, "BLOCK_BYTES", 5 * 90 * 7)
+    np.testing.assert_array_equal(whole.ranks, ranking.rank_relevant(queries, gallery, positives).ranks)
