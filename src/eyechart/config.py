@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from eyechart.errors import UsageError, nearest
 from eyechart.types import OnError
@@ -26,7 +26,7 @@ class Config(BaseModel):
     pretrained_model: list[str] = []
     model_type: str = "open_clip"
     model_options: dict[str, Any] = {}
-    task: str = "auto"
+    task: list[str] = Field(default=["auto"], min_length=1)
     language: list[str] = Field(default=["en"], min_length=1)
     output: str = OUTPUT
     recall_k: list[int] = [5]
@@ -50,6 +50,12 @@ class Config(BaseModel):
     annotation_file: str = ""
     task_options: dict[str, Any] = {}
     """Settings of single tasks that no other task has."""
+
+    @field_validator("task", mode="before")
+    @classmethod
+    def _one_task(cls, value: object) -> object:
+        """Take a single name for a list of one, as configs of other tools write it."""
+        return [value] if isinstance(value, str) else value
 
 
 def make_config(values: dict[str, Any]) -> Config:

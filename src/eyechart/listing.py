@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
@@ -60,6 +60,10 @@ class Listing:
     def samples(self) -> Iterator[Sample]:
         """Stream the samples again, pictures included."""
         return iter_samples(self.dataset, self.limit)
+
+    def only(self, keep: np.ndarray) -> Listing:
+        """Return the listing of the samples at the positions ``keep``: what is not listed is not embedded."""
+        return replace(self, entries=self.take(keep), digests=self.digests[keep])
 
     def take(self, keep: np.ndarray) -> tuple[Entry, ...]:
         """Return the entries at the positions ``keep``."""

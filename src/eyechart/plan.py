@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,10 @@ from typing import Any
 from eyechart import plugins
 from eyechart.config import Config
 from eyechart.datasets.resolve import plain_name, resolve_dataset
-from eyechart.errors import UsageError, nearest
+from eyechart.errors import DataError, UsageError, nearest
 from eyechart.models.base import Family
 from eyechart.tasks.base import Task
-from eyechart.types import Dataset, DatasetSpec, Job, Kind, ModelSpec, digest_json
+from eyechart.types import Dataset, DatasetInfo, DatasetSpec, Job, Kind, ModelSpec, digest_json
 
 TASK_OF_KIND: dict[Kind, str] = {
     "classification": "zeroshot_classification",
@@ -38,9 +39,15 @@ class Planner:
         """Return all jobs, those of one model together."""
         models = self.models()
         datasets = list(_entries(self.config.dataset))
+        options = [self._task_options(i, len(datasets)) for i in range(len(datasets))]
         jobs = [
-            self.job(model, name, language)
-            for model, name, language in product(models, datasets, dict.fromkeys(self.config.language))
+            self.job(model, name, language, task, chosen)
+            for model, (name, chosen), language, task in product(
+                models,
+                zip(datasets, options, strict=True),
+                dict.fromkeys(self.config.language),
+                dict.fromkeys(self.config.task),
+            )
         ]
         _check_outputs(jobs)
         return jobs
@@ -63,7 +70,7 @@ class Planner:
             family.check(spec)
         return specs
 
-    def job(self, model: ModelSpec, name: str, language: str) -> Job:
+    def job(self, model: ModelSpec, name: str, language: str, task_name: str, options: Mapping[str, Any]) -> Job:
         """Make one job and check that its dataset and task fit."""
         config = self.config
         spec = resolve_dataset(
@@ -75,15 +82,17 @@ class Planner:
             options=self._options(),
         )
         dataset = self.open(spec)
-        task = self.task(config.task if config.task != "auto" else TASK_OF_KIND[dataset.info.kind])
         info = dataset.info
+        task = self.task(task_name if task_name != "auto" else TASK_OF_KIND[info.kind])
         settings = {
-            **task.settings({**config.task_options, **config.model_dump(include=_TASK_KEYS)}),
+            **task.settings(options),
             "task_version": task.version,
             "prompts": digest_json([info.classnames, info.templates, dict(info.class_prompts)]),
             "data": dataset.signature(),
         }
         task.check(info, settings)
+        others = {split: self._other_split(spec, split, info) for split in task.splits(settings)}
+        settings |= {"splits": others} if others else {}
         return Job(
             model=model,
             dataset=spec,
@@ -102,11 +111,34 @@ class Planner:
             self._datasets[key] = open_dataset(spec)
         return self._datasets[key]
 
+    def _other_split(self, spec: DatasetSpec, split: str, info: DatasetInfo) -> str:
+        """Open a split that a task reads besides its own, and return its signature."""
+        other = self.open(replace(spec, split=split, limit=None))
+        if (other.info.kind, other.info.classnames) != (info.kind, info.classnames):
+            raise DataError(
+                f"{info.name}: the splits {info.split!r} and {split!r} do not have the same classes.",
+                advice="Both must hold the same classes in the same order.",
+            )
+        return other.signature()
+
     def task(self, name: str) -> Task:
         """Return a task by name, once."""
         if name not in self._tasks:
             self._tasks[name] = plugins.load("tasks", name)()
         return self._tasks[name]
+
+    def _task_options(self, dataset: int, datasets: int) -> dict[str, Any]:
+        """Collect what tasks may ask for; some may be given once for all datasets or once for each."""
+        options = {**self.config.task_options, **self.config.model_dump(include=_TASK_KEYS)}
+        for key in _PER_DATASET:
+            values = options.get(key)
+            if isinstance(values, list):
+                if len(values) not in (1, datasets):
+                    raise UsageError(
+                        f"--{key}: {len(values)} values for {datasets} datasets.", advice="Give one, or one each."
+                    )
+                options[key] = values[dataset if len(values) > 1 else 0]
+        return options
 
     def _options(self) -> dict[str, Any]:
         config = self.config
@@ -118,7 +150,8 @@ class Planner:
         return {key: value for key, value in options.items() if value}
 
 
-_TASK_KEYS = {"recall_k", "save_clf", "load_clfs", "seed"}
+_TASK_KEYS = {"recall_k", "save_clf", "load_clfs", "seed", "batch_size"}
+_PER_DATASET = ("train_split", "val_split", "val_proportion")
 
 
 def make_plan(config: Config) -> list[Job]:

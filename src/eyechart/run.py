@@ -6,6 +6,7 @@ import dataclasses
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import groupby
 from typing import Any
 
@@ -46,14 +47,15 @@ class Session:
     store: EmbeddingStore = field(default_factory=lambda: EmbeddingStore(cache_root() / "embeddings"))
     _listings: dict[str, Listing] = field(default_factory=dict)
 
-    def listing(self, job: Job) -> Listing:
-        """Read a dataset once, however many models and tasks use it."""
-        key = digest_json([dataclasses.asdict(job.dataset), job.on_error, job.settings.get("prompts")])
+    def listing(self, job: Job, split: str | None = None) -> Listing:
+        """Read a dataset once, however many models and tasks use it; another split is always read whole."""
+        spec = job.dataset if split is None else dataclasses.replace(job.dataset, split=split, limit=None)
+        key = digest_json([dataclasses.asdict(spec), job.on_error, job.settings.get("prompts")])
         if key not in self._listings:
             if len(self._listings) >= MAX_LISTINGS:
                 self._listings.pop(next(iter(self._listings)))
             self._listings[key] = list_dataset(
-                open_dataset(job.dataset), limit=job.dataset.limit, on_error=job.on_error, progress=self.progress
+                open_dataset(spec), limit=spec.limit, on_error=job.on_error, progress=self.progress
             )
         return self._listings[key]
 
@@ -110,7 +112,8 @@ def run_job(job: Job, model: LazyEncoder, session: Session, config: Config) -> R
         on_error=job.on_error,
         progress=session.progress,
     )
-    prediction = task.predict(Material(listing, embeddings), job.settings)
+    material = Material(listing, embeddings, partial(session.listing, job), job.model.device)
+    prediction = task.predict(material, job.settings)
     outcome = task.score(prediction, job.settings)
     notices = (*listing.notices, *embeddings.notices(), *outcome.notices)
     result = make_result(job, listing, model.card, prediction, outcome, notices, time.perf_counter() - start)

@@ -26,9 +26,9 @@ def _what(parser: argparse.ArgumentParser) -> None:
     add("--dataset", nargs="+", default=["cifar10"], help="names, paths, collections, or text files with one a line")
     add("--dataset_root", default="root", help="folder; {dataset} and {dataset_cleaned} are replaced")
     add("--split", "--test_split", dest="split", default="test", help="which part of the dataset")
-    add("--task", default="auto", help="auto reads the dataset's description")
+    add("--task", nargs="+", default=["auto"], help="one or several; auto reads the dataset's description")
     add("--language", nargs="+", default=["en"], help="languages of class names and captions")
-    add("--limit", type=int, help="use only the first N samples")
+    add("--limit", type=int, help="score only the first N samples")
     add("--annotation_file", default="", help="annotation file of a named retrieval dataset")
     add("--wds_cache_dir", help="where downloaded webdatasets are kept")
 
@@ -87,7 +87,9 @@ def _probe(parser: argparse.ArgumentParser) -> None:
     add("--train_split", nargs="+", default=["train"], help="where the probe learns, one or one per dataset")
     validation = group.add_mutually_exclusive_group()
     validation.add_argument("--val_split", nargs="+", help="where weight decay is chosen")
-    validation.add_argument("--val_proportion", type=float, help="share of the training data used for that instead")
+    validation.add_argument(
+        "--val_proportion", nargs="+", type=float, help="share of the training data used for that instead"
+    )
     add("--fewshot_k", type=int, default=-1, help="pictures per class, -1 for all")
     add("--fewshot_epochs", type=int, default=10, help="epochs")
     add("--fewshot_lr", type=float, default=0.1, help="learning rate")

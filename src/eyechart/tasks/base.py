@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import dataclasses
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,6 +54,14 @@ class Material:
 
     listing: Listing
     model: Embeddings
+    open_split: Callable[[str], Listing]
+    """Lists another split of the same dataset; the task names those that it needs in ``splits``."""
+    device: str = "auto"
+    """Where the user wants work to be done: auto, cpu, cuda, ..."""
+
+    def split(self, name: str) -> Material:
+        """Return the same model on another split."""
+        return dataclasses.replace(self, listing=self.open_split(name))
 
     @property
     def info(self) -> DatasetInfo:
@@ -73,44 +83,43 @@ class Prediction:
     failures: tuple[Failure, ...]
 
 
-@runtime_checkable
-class Task(Protocol):
+class Task(ABC):
     """One way to read a dataset with a model.
 
     ``settings`` runs when the job is planned, ``check`` before a model is loaded, ``predict`` is slow and goes
-    through the store, ``score`` is quick, pure and can be repeated.
+    through the store, ``score`` is quick, pure and can be repeated. Only the last two must be written.
     """
 
-    name: str
-    version: int
+    name: ClassVar[str]
+    version: ClassVar[int] = 1
     """Raised whenever the same predictions would get other numbers."""
-    kinds: frozenset[Kind]
+    kinds: ClassVar[frozenset[Kind]]
+    """The datasets that it reads."""
 
-    def settings(self, options: Mapping[str, Any]) -> dict[str, Any]:
+    def settings(self, options: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG002 - for those that have some
         """Pick this task's settings from all options and check them."""
-        ...
+        return {}
 
-    def check(self, info: DatasetInfo, settings: Mapping[str, Any]) -> None:
+    def splits(self, settings: Mapping[str, Any]) -> tuple[str, ...]:  # noqa: ARG002 - for those that learn
+        """Name the splits that are read besides the one that is scored; they are opened and checked when planned."""
+        return ()
+
+    def check(self, info: DatasetInfo, settings: Mapping[str, Any]) -> None:  # noqa: ARG002 - settings may matter
         """Refuse a dataset that this task cannot read, before anything expensive."""
-        ...
+        if info.kind not in self.kinds:
+            kinds = " or ".join(sorted(self.kinds))
+            raise UsageError(
+                f"{self.name} reads {kinds} datasets, but {info.name} is a {info.kind} dataset.",
+                advice="Use --task auto, or add dataset_type.txt to the dataset if it is described wrongly.",
+            )
 
+    @abstractmethod
     def predict(self, material: Material, settings: Mapping[str, Any]) -> Any:
-        """Embed or generate what the score needs."""
-        ...
+        """Embed or generate what the score needs; return a `Prediction`."""
 
+    @abstractmethod
     def score(self, prediction: Any, settings: Mapping[str, Any]) -> Outcome:
         """Compute metrics and records."""
-        ...
-
-
-def check_kind(task: Task, info: DatasetInfo) -> None:
-    """Refuse a dataset of another kind than the task reads."""
-    if info.kind not in task.kinds:
-        kinds = " or ".join(sorted(task.kinds))
-        raise UsageError(
-            f"{task.name} reads {kinds} datasets, but {info.name} is a {info.kind} dataset.",
-            advice="Use --task auto, or add dataset_type.txt to the dataset if it is described wrongly.",
-        )
 
 
 def need_samples(prediction: Prediction) -> None:

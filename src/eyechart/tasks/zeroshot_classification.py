@@ -14,9 +14,9 @@ from eyechart.errors import DataError
 from eyechart.metrics.classification import average_precision, per_class_recall, rank_labels
 from eyechart.metrics.vectors import Vectors, unit
 from eyechart.tasks import classifier_files
-from eyechart.tasks.base import Material, Prediction, check_kind, need_samples
+from eyechart.tasks.base import Material, Prediction, Task, need_samples
 from eyechart.tasks.prompts import check_template, class_texts, class_vectors, duplicate_classes
-from eyechart.types import DatasetInfo, Kind, Metric, Notice, Outcome
+from eyechart.types import DatasetInfo, Metric, Notice, Outcome
 
 
 @dataclass(frozen=True)
@@ -28,12 +28,12 @@ class ClassificationPrediction(Prediction):
     notices: tuple[Notice, ...]
 
 
-class ZeroshotClassification:
+class ZeroshotClassification(Task):
     """acc1, acc5 (from five classes on) and mean_per_class_recall; with several labels, mean_average_precision."""
 
     name = "zeroshot_classification"
     version = 1
-    kinds: frozenset[Kind] = frozenset({"classification", "multilabel"})
+    kinds = frozenset({"classification", "multilabel"})
 
     def settings(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """Pick where to save the text classifier and which ones to load instead of prompts."""
@@ -41,7 +41,7 @@ class ZeroshotClassification:
 
     def check(self, info: DatasetInfo, settings: Mapping[str, Any]) -> None:
         """Refuse a dataset without class names or prompts."""
-        check_kind(self, info)
+        super().check(info, settings)
         if not info.classnames:
             raise DataError(
                 f"{info.name}: no class names for language {info.language!r} in {info.source}.",

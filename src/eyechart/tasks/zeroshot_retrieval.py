@@ -13,8 +13,8 @@ from eyechart import stats
 from eyechart.errors import UsageError
 from eyechart.metrics.retrieval import Positives, Ranks, hit_rate, rank_positives, top_items
 from eyechart.metrics.vectors import Vectors, unit
-from eyechart.tasks.base import Material, Prediction, check_kind, need_samples
-from eyechart.types import DatasetInfo, Kind, Metric, Notice, Outcome
+from eyechart.tasks.base import Material, Prediction, Task, need_samples
+from eyechart.types import Metric, Notice, Outcome
 
 EXAMPLES = 200
 """For this many of the hardest queries in each direction, the record also holds what was found instead."""
@@ -33,7 +33,7 @@ class RetrievalPrediction(Prediction):
     """For each caption, the position of its picture."""
 
 
-class ZeroshotRetrieval:
+class ZeroshotRetrieval(Task):
     """image_retrieval_recall@k (caption to picture) and text_retrieval_recall@k (picture to caption).
 
     Both are hit rates, as everywhere in the CLIP literature: at least one right answer among the first k.
@@ -41,7 +41,7 @@ class ZeroshotRetrieval:
 
     name = "zeroshot_retrieval"
     version = 1
-    kinds: frozenset[Kind] = frozenset({"retrieval"})
+    kinds = frozenset({"retrieval"})
 
     def settings(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """Pick and check the values of k."""
@@ -49,10 +49,6 @@ class ZeroshotRetrieval:
         if ks[0] < 1:
             raise UsageError(f"recall_k must be 1 or more, not {ks[0]}.")
         return {"recall_k": ks}
-
-    def check(self, info: DatasetInfo, settings: Mapping[str, Any]) -> None:  # noqa: ARG002 - the protocol's signature
-        """Refuse datasets without captions."""
-        check_kind(self, info)
 
     def predict(self, material: Material, settings: Mapping[str, Any]) -> RetrievalPrediction:  # noqa: ARG002
         """Embed pictures and captions."""
