@@ -36,6 +36,10 @@ MAIN_METRICS = (
 """The metric that stands for a benchmark unless its results name another: the first of these that it has."""
 
 
+LANGUAGES: Mapping[str, str] = {"cn": "zh", "jp": "ja", "kr": "ko", "gr": "el", "in": "hi"}
+"""Country codes that tools use for languages."""
+
+
 @dataclass(frozen=True)
 class Model:
     """A row: a model in one form, from one tool."""
@@ -125,7 +129,7 @@ def make_table(found: Sequence[Found]) -> Table:
     for item in sorted(found, key=lambda item: str(item.result.provenance.get("date", ""))):
         result = item.result
         model = Model(result.model, result.pretrained, item.origin, groups(item))
-        place = (model, Benchmark(result.dataset, result.task, result.language))
+        place = (model, canonical_benchmark(result.dataset, result.task, result.language))
         if place in cells:
             replaced.append(cells[place])
         cells[place] = item
@@ -142,6 +146,14 @@ def make_table(found: Sequence[Found]) -> Table:
         for i in range(len(benchmarks))
     }
     return Table(tuple(models), tuple(benchmarks), placed, tuple(replaced), main)
+
+
+def canonical_benchmark(dataset: str, task: str, language: str) -> Benchmark:
+    """Name a benchmark in one way, whatever the tool that ran it wrote: vtab_pets, wds/vtab/pets, zh or cn."""
+    name = dataset.removeprefix("wds/").removeprefix("wds_")
+    if name.startswith("vtab_"):
+        name = "vtab/" + name.removeprefix("vtab_")
+    return Benchmark(name, task, LANGUAGES.get(language, language))
 
 
 def main_metrics(results: Sequence[Result]) -> tuple[str, ...]:
