@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score
 
-from eyechart.stats import average_precision_interval, mean_average_precision
+from eyechart.stats import average_precision_interval, mean_average_precision, paired_average_precision
 
 
 def multilabel(n, classes, rate, seed, shift=1.5):
@@ -57,3 +57,31 @@ def test_without_positives_there_is_no_interval():
 def test_unfit_scores_are_refused(scores):
     with pytest.raises(ValueError, match="scores"):
         mean_average_precision(scores, np.ones((4, 2)))
+
+
+def test_a_paired_difference_is_that_of_the_two_values():
+    (first, targets), (second, _) = multilabel(400, 4, 0.3, 3, shift=2.0), multilabel(400, 4, 0.3, 3, shift=1.0)
+
+    paired = paired_average_precision(first, second, targets, rounds=200)
+
+    expected = mean_average_precision(first, targets) - mean_average_precision(second, targets)
+    assert paired.difference == pytest.approx(expected)
+    assert paired.interval.low > 0
+    assert paired.p_value < 0.001
+
+
+def test_the_paired_test_rejects_a_true_null_about_as_often_as_it_says():
+    rejected = 0
+    for seed in range(300):
+        generator = np.random.default_rng(seed)
+        targets = generator.random((150, 3)) < 0.3
+        first, second = (generator.standard_normal((150, 3)) + targets for _ in range(2))
+        rejected += paired_average_precision(first, second, targets, rounds=150, seed=seed).p_value < 0.05
+    assert 0.02 <= rejected / 300 <= 0.085  # 5 %, three standard errors wide
+
+
+def test_equal_scores_are_not_told_apart():
+    scores, targets = multilabel(80, 2, 0.4, 5)
+    paired = paired_average_precision(scores, scores, targets, rounds=50)
+    assert paired.p_value == 1.0
+    assert paired.interval.low < 0 < paired.interval.high

@@ -23,7 +23,7 @@ from eyechart.stats.significance import discordant
 LEVEL = 0.95
 POWER = 0.8
 ROUNDS = 10_000
-PRECISION_ROUNDS = 400
+PRECISION_ROUNDS = 500
 """Resamples for mean average precision, which must be computed anew for each."""
 
 
@@ -181,41 +181,23 @@ def _difference(
 
 
 def _compare_precision(benchmark: Benchmark, metric: str, paired: Paired) -> Difference:
-    """Mean average precision is no mean over pictures: resample pictures and compute it anew for both models."""
+    """Mean average precision is no mean over pictures: it is computed anew for each resample of them."""
     first, second = paired.columns
-
-    def gain(weights: Floats) -> Floats:
-        return np.array(
-            [
-                stats.mean_average_precision(second.scores, second.present, row)
-                - stats.mean_average_precision(first.scores, first.present, row)
-                for row in weights
-            ]
-        )
-
-    draws: list[Floats] = []
-
-    def remember(weights: Floats) -> Floats:
-        draws.append(gain(weights))
-        return draws[-1]
-
-    interval = stats.bootstrap(remember, len(first), rounds=PRECISION_ROUNDS, level=LEVEL)
-    resampled = np.concatenate(draws[:-1])
-    below = ((resampled < 0).sum() + (resampled == 0).sum() / 2 + 0.5) / (resampled.size + 1)
+    boot = stats.paired_average_precision(second.scores, first.scores, first.present, rounds=PRECISION_ROUNDS)
     values = [stats.mean_average_precision(columns.scores, columns.present) for columns in paired.columns]
     return Difference(
         benchmark=benchmark,
         metric=metric,
         first=values[0],
         second=values[1],
-        difference=values[1] - values[0],
-        low=interval.low,
-        high=interval.high,
-        p_value=min(1.0, 2 * float(min(below, 1 - below))),
+        difference=boot.difference,
+        low=boot.interval.low,
+        high=boot.interval.high,
+        p_value=boot.p_value,
         test="paired bootstrap",
-        n=len(first),
-        units=len(first),
-        detectable=_detectable(interval),
+        n=boot.n,
+        units=boot.n_clusters,
+        detectable=_detectable(boot.interval),
         unmatched=paired.unmatched,
     )
 

@@ -12,7 +12,11 @@ from eyechart.stats.bootstrap import (
 )
 from eyechart.stats.chance import chance_accuracy, chance_hit_rate, chance_normalised
 from eyechart.stats.intervals import Interval, clustered_proportion, mean_recall_interval, wilson
-from eyechart.stats.precision import average_precision_interval, mean_average_precision
+from eyechart.stats.precision import (
+    average_precision_interval,
+    mean_average_precision,
+    paired_average_precision,
+)
 from eyechart.stats.quantiles import normal_quantile, student_quantile
 from eyechart.stats.ranks import RankInterval, not_separable_from_best, rank_intervals
 from eyechart.stats.significance import (
@@ -42,6 +46,7 @@ __all__ = [
     "mean_recall_interval",
     "normal_quantile",
     "not_separable_from_best",
+    "paired_average_precision",
     "paired_bootstrap",
     "rank_intervals",
     "smallest_detectable_difference",

@@ -5,8 +5,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from eyechart.stats.bootstrap import bootstrap_draws
+from eyechart.stats.bootstrap import PairedDifference, bootstrap_draws
 from eyechart.stats.intervals import FloatArray, Interval, effective_size, wilson
+from eyechart.stats.quantiles import normal_cdf, two_sided_z
 
 
 class _RankedClass(NamedTuple):
@@ -45,6 +46,30 @@ def average_precision_interval(
     relevant = int(np.asarray(targets).astype(bool).any(axis=1).sum())
     effective = effective_size(estimate, float(np.nanvar(draws)), relevant, at_edge=relevant)
     return wilson(estimate * effective, effective, level)
+
+
+def paired_average_precision(
+    first: ArrayLike, second: ArrayLike, targets: ArrayLike, *, rounds: int = 1000, level: float = 0.95, seed: int = 0
+) -> PairedDifference:
+    """Interval and two-sided p-value for the difference of two models' `mean_average_precision` (first - second).
+
+    Both models are scored on the same resampled images. As for one model, only the spread of the resamples is used,
+    with the normal distribution.
+    """
+    ranked, n = _rank(first, targets)
+    other, _ = _rank(second, targets)
+
+    def gain(weights: FloatArray) -> FloatArray:
+        return _mean_over_classes(ranked, weights) - _mean_over_classes(other, weights)
+
+    estimate = float(gain(np.ones((1, n)))[0])
+    if np.isnan(estimate):
+        raise ValueError("no class has a positive: there is no average precision")
+    spread = float(np.nanstd(bootstrap_draws(gain, n, rounds, seed)))
+    half = two_sided_z(level) * spread if spread > 0 else wilson(0, n, level).high
+    p_value = 2 * normal_cdf(-abs(estimate) / spread) if spread > 0 else 1.0
+    interval = Interval(max(-1.0, estimate - half), min(1.0, estimate + half))
+    return PairedDifference(estimate, interval, p_value, n, n)
 
 
 def _rank(scores: ArrayLike, targets: ArrayLike) -> tuple[list[_RankedClass], int]:
