@@ -117,7 +117,7 @@ class ModelSpec:
     @property
     def label(self) -> str:
         """Name the model in one line of a table."""
-        return f"{self.name} {self.pretrained}".strip()
+        return self.name if self.pretrained in ("", self.name) else f"{self.name} {self.pretrained}"
 
 
 @dataclass(frozen=True, slots=True)

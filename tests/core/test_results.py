@@ -1,0 +1,109 @@
+import json
+import os
+
+import pytest
+
+from eyechart.errors import ResultError
+from eyechart.results import Result, is_done, read_result, to_json, write_result
+from eyechart.types import DatasetSpec, Job, ModelSpec
+
+
+def result(**changes):
+    fields = {"dataset": "wds/x", "model": "m", "pretrained": "p", "task": "t", "language": "en", "metrics": {"acc1": 0.5}}
+    return Result(**{**fields, **changes})
+
+
+def job(output, **changes):
+    fields = {"model": ModelSpec("onnx", "m", "p"), "dataset": DatasetSpec("wds/x", "wds", "r"), "task": "t"}
+    return Job(**{**fields, "settings": {}, "output": output, **changes})
+
+
+def test_a_result_comes_back_as_it_was_written(tmp_path):
+    written = write_result(result(intervals={"acc1": (0.4, 0.6)}), [{"id": "1", "rank": 2}], tmp_path / "r.json")
+
+    read = read_result(tmp_path / "r.json")
+
+    assert read == written
+    assert read.intervals == {"acc1": (0.4, 0.6)}
+    assert list(read.iter_records()) == [{"id": "1", "rank": 2}]
+
+
+def test_the_first_keys_are_those_of_clip_benchmark(tmp_path):
+    write_result(result(), [], tmp_path / "r.json")
+
+    body = json.loads((tmp_path / "r.json").read_text())
+
+    assert list(body)[:6] == ["dataset", "model", "pretrained", "task", "metrics", "language"]
+
+
+def test_a_metric_that_is_not_a_number_becomes_null_so_that_the_file_is_valid_json():
+    assert json.loads(to_json({"acc5": float("nan"), "x": [float("inf"), 1.5]})) == {"acc5": None, "x": [None, 1.5]}
+
+
+def test_a_result_of_clip_benchmark_can_be_read(tmp_path):
+    path = tmp_path / "peer.json"
+    path.write_text(
+        '{"dataset": "cifar10", "model": "ViT-B-32", "pretrained": "openai", "task": "zeroshot_classification", '
+        '"metrics": {"acc1": 0.9, "acc5": NaN}, "language": "en"}'
+    )
+
+    assert read_result(path).metrics == {"acc1": 0.9}
+
+
+@pytest.mark.parametrize("content", ["", '{"dataset": "x", "metr', "[1, 2]", '{"dataset": "x"}'])
+def test_a_half_written_or_foreign_file_is_not_a_result(tmp_path, content):
+    path = tmp_path / "r.json"
+    path.write_text(content)
+
+    with pytest.raises(ResultError):
+        read_result(path)
+    assert not is_done(job(path))[0]
+
+
+def test_a_job_is_done_when_its_own_result_is_there(tmp_path):
+    this = job(tmp_path / "r.json")
+    write_result(result(job={"digest": this.digest}), [], this.output)
+
+    assert is_done(this) == (True, "")
+
+
+def test_a_result_made_with_other_settings_is_not_the_jobs_result(tmp_path):
+    this = job(tmp_path / "r.json", settings={"recall_k": [1]})
+    write_result(result(job={"digest": job(this.output).digest}), [], this.output)
+
+    done, why = is_done(this)
+
+    assert not done
+    assert "other settings" in why
+
+
+def test_a_result_of_another_tool_counts_when_all_names_agree(tmp_path):
+    path = tmp_path / "r.json"
+    body = {"dataset": "wds/x", "model": "m", "pretrained": "p", "task": "t", "metrics": {"acc1": 1.0}, "language": "en"}
+    path.write_text(json.dumps(body))
+    assert is_done(job(path))[0]
+
+    path.write_text(json.dumps(body | {"pretrained": "other"}))
+    assert not is_done(job(path))[0]
+
+
+def test_a_failed_write_leaves_the_old_result_and_no_temporary_file(tmp_path):
+    write_result(result(), [{"id": "old"}], tmp_path / "r.json")
+
+    def records():
+        yield {"id": "new"}
+        raise OSError(28, os.strerror(28))
+
+    with pytest.raises(ResultError, match="No space left"):
+        write_result(result(metrics={"acc1": 0.9}), records(), tmp_path / "r.json")
+
+    assert read_result(tmp_path / "r.json").metrics == {"acc1": 0.5}
+    assert sorted(path.name for path in tmp_path.iterdir() if path.is_file()) == ["r.json", "r.records.jsonl"]
+
+
+def test_the_jobs_digest_ignores_where_and_how_fast_it_runs(tmp_path):
+    base = job(tmp_path / "a.json")
+
+    assert job(tmp_path / "b.json", batch_size=1, workers=0).digest == base.digest
+    assert job(tmp_path / "a.json", model=ModelSpec("onnx", "m", "p", device="cuda")).digest == base.digest
+    assert job(tmp_path / "a.json", model=ModelSpec("onnx", "m", "p", precision="fp16")).digest != base.digest

@@ -1,0 +1,93 @@
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from eyechart.errors import ModelError
+from eyechart.store import EmbeddingStore, StoreError, Table, text_digests
+
+
+def keys(*names):
+    return text_digests(list(names), "en")
+
+
+def rows(n, seed=0, dim=8):
+    return np.random.default_rng(seed).standard_normal((n, dim)).astype(np.float32)
+
+
+def test_vectors_come_back_exactly_in_the_order_asked(tmp_path):
+    table, vectors = Table(tmp_path), rows(3)
+
+    table.add(keys("a", "b", "c"), vectors)
+
+    np.testing.assert_array_equal(table.get(keys("c", "a", "c")), vectors[[2, 0, 2]])
+
+
+def test_a_later_process_finds_what_an_earlier_one_stored(tmp_path):
+    vectors = rows(5)
+    first = Table(tmp_path)
+    first.add(keys("a", "b"), vectors[:2])
+    first.add(keys("c", "d", "e"), vectors[2:])
+
+    later = Table(tmp_path)
+
+    assert later.missing(keys("a", "x", "e")).tolist() == [False, True, False]
+    np.testing.assert_array_equal(later.get(keys("e", "b")), vectors[[4, 1]])
+
+
+def test_tables_of_other_models_and_roles_do_not_mix(tmp_path):
+    store = EmbeddingStore(tmp_path)
+    store.table("model1", "image").add(keys("a"), rows(1))
+
+    assert store.table("model2", "image").missing(keys("a")).all()
+    assert store.table("model1", "text").missing(keys("a")).all()
+
+
+def test_the_same_text_in_another_language_is_another_key():
+    assert (text_digests(["a"], "en") != text_digests(["a"], "de")).any()
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_a_vector_that_is_not_finite_is_refused(tmp_path, bad):
+    vectors = rows(2)
+    vectors[1, 3] = bad
+
+    with pytest.raises(ModelError, match="1 of 2 vectors with NaN or infinite"):
+        Table(tmp_path).add(keys("a", "b"), vectors)
+
+    assert Table(tmp_path).missing(keys("a", "b")).all()
+
+
+def test_a_file_left_by_a_killed_writer_is_ignored(tmp_path):
+    Table(tmp_path).add(keys("a"), rows(1))
+    (tmp_path / ".tmp-1-abc-00.safetensors").write_bytes(b"half")
+
+    assert not Table(tmp_path).missing(keys("a")).any()
+
+
+def test_a_damaged_part_is_an_error_that_says_what_to_delete(tmp_path):
+    Table(tmp_path).add(keys("a"), rows(1))
+    part = next(tmp_path.glob("*.safetensors"))
+    part.write_bytes(part.read_bytes()[:-10])
+
+    with pytest.raises(StoreError, match=f"unreadable part: {part}"):
+        Table(tmp_path).get(keys("a"))
+
+
+def test_many_processes_write_at_once_and_nothing_is_lost(tmp_path):
+    code = """
+import sys
+from pathlib import Path
+import numpy as np
+from eyechart.store import Table, text_digests
+who, table = sys.argv[1], Table(Path(sys.argv[2]))
+for i in range(20):
+    table.add(text_digests([f"{who}-{i}"], "en"), np.full((1, 4), int(who) * 100 + i, np.float32))
+"""
+    writers = [subprocess.Popen([sys.executable, "-c", code, str(who), str(tmp_path)]) for who in range(4)]
+    assert [writer.wait() for writer in writers] == [0] * 4
+
+    found = Table(tmp_path).get(keys(*(f"{who}-{i}" for who in range(4) for i in range(20))))
+
+    assert found[:, 0].tolist() == [who * 100 + i for who in range(4) for i in range(20)]
