@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from eyechart.datasets import jsonl
+from eyechart.demo import data_folder
 from eyechart.errors import DataError, UsageError, nearest
 from eyechart.types import DatasetSpec
 
@@ -59,7 +59,7 @@ def fill_root(root: str, name: str) -> str:
 
 def _find(name: str, root: str) -> tuple[str, str]:
     if name in DEMO:
-        return "wds", str(Path(str(resources.files("eyechart"))) / "demo" / "data" / name.removeprefix("demo/"))
+        return "wds", str(data_folder(name.removeprefix("demo/")))
     if name == CUSTOM:
         return "jsonl", root
     prefix, slash, _ = name.partition("/")

@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from eyechart.demo import model_folder
 from eyechart.errors import ModelError, unknown_name
 from eyechart.models.base import path_identity
 from eyechart.models.preprocess import Preprocess
@@ -52,7 +52,7 @@ class OnnxFamily:
 def folder_of(spec: ModelSpec) -> Path:
     """Find the model's folder."""
     if EMBEDDED in (spec.name, spec.pretrained):
-        return Path(str(resources.files("eyechart"))) / "demo" / "model"
+        return model_folder()
     for text in (spec.pretrained, spec.name):
         if text and Path(text).is_dir():
             return Path(text)

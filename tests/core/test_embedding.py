@@ -1,0 +1,117 @@
+"""One embedding pass serves everything, and no sample disappears."""
+
+import numpy as np
+import pytest
+from support.data import png, write_classification, write_tar
+from support.encoders import SmallEncoder, lazy, random_encoder
+
+from eyechart.datasets.webdataset import open_webdataset
+from eyechart.engine.local import LocalEmbeddings
+from eyechart.errors import DataError, ModelError
+from eyechart.listing import list_dataset
+from eyechart.store import EmbeddingStore
+from eyechart.types import DatasetSpec
+
+
+def listing(root):
+    return list_dataset(open_webdataset(DatasetSpec("wds/x", "wds", str(root))))
+
+
+def embeddings(encoder, tmp_path, **options):
+    return LocalEmbeddings(lazy(encoder), EmbeddingStore(tmp_path / "store"), **options)
+
+
+@pytest.mark.parametrize(("batch_size", "workers"), [(1, 1), (5, 2), (64, 0), (64, 8)])
+def test_batch_size_and_workers_change_nothing(tmp_path, batch_size, workers):
+    found = listing(write_classification(tmp_path / "data", n=12))
+    expected = embeddings(random_encoder(), tmp_path / "a").images(found).vectors
+
+    got = embeddings(random_encoder(), tmp_path / "b", batch_size=batch_size, workers=workers).images(found)
+
+    np.testing.assert_array_equal(got.vectors, expected)
+    assert got.kept.tolist() == list(range(12))
+
+
+def test_what_is_stored_is_not_encoded_again_and_loads_no_model(tmp_path):
+    found = listing(write_classification(tmp_path / "data", n=12))
+    embeddings(random_encoder(), tmp_path).images(found)
+    later = embeddings(random_encoder(), tmp_path)
+    later.model._card = random_encoder().card
+
+    later.images(found)
+
+    assert not later.model.loaded
+
+
+def test_copies_of_a_picture_are_encoded_once(tmp_path):
+    root = write_classification(tmp_path / "data", n=2, shards=1)
+    write_tar(root / "test" / "0.tar", [m for i in range(6) for m in ((f"s{i}.png", png(i % 2)), (f"s{i}.cls", b"0"))])
+    encoder = random_encoder()
+
+    got = embeddings(encoder, tmp_path).images(listing(root))
+
+    assert encoder.encoded_images == 2
+    assert len(got.vectors) == 6
+
+
+def broken_dataset(tmp_path, damage=b"not a picture"):
+    root = write_classification(tmp_path / "data", n=4, shards=1)
+    pictures = [png(0), damage, png(2), damage]
+    write_tar(root / "test" / "0.tar", [m for i, p in enumerate(pictures) for m in ((f"s{i}.png", p), (f"s{i}.cls", b"0"))])
+    return listing(root)
+
+
+@pytest.mark.parametrize("damage", [b"not a picture", png(7)[:80]])
+def test_a_broken_picture_stops_the_job_and_is_named(tmp_path, damage):
+    with pytest.raises(DataError, match=r"0/s1: .*0\.tar:s1\.png: cannot decode") as caught:
+        embeddings(random_encoder(), tmp_path).images(broken_dataset(tmp_path, damage))
+
+    assert "--on-error skip" in caught.value.advice
+
+
+def test_skipped_pictures_are_listed_every_time_copies_included(tmp_path):
+    found = broken_dataset(tmp_path)
+
+    for _ in range(2):
+        got = embeddings(random_encoder(), tmp_path, on_error="skip").images(found)
+
+        assert got.kept.tolist() == [0, 2]
+        assert [failure.id for failure in got.failures] == ["0/s1", "0/s3"]
+
+
+def test_what_was_encoded_before_an_error_is_kept(tmp_path):
+    found = broken_dataset(tmp_path)
+    with pytest.raises(DataError):
+        embeddings(random_encoder(), tmp_path, batch_size=1).images(found)
+    encoder = random_encoder()
+
+    embeddings(encoder, tmp_path, on_error="skip").images(found)
+
+    assert encoder.encoded_images == 1
+
+
+def test_each_distinct_text_is_encoded_once(tmp_path):
+    encoder = random_encoder()
+
+    got = embeddings(encoder, tmp_path).texts(["b", "a", "b"])
+
+    assert sorted(encoder.encoded_texts) == ["a", "b"]
+    np.testing.assert_array_equal(got[0], got[2])
+
+
+def test_truncated_texts_are_counted_also_when_they_come_from_the_store(tmp_path):
+    def make():
+        return SmallEncoder("short", random_encoder().vector, longest_text=3)
+
+    for _ in range(2):
+        model = embeddings(make(), tmp_path)
+        model.texts(["abc", "abcd", "abcde"])
+
+        assert [(notice.kind, notice.count) for notice in model.notices()] == [("truncated_texts", 2)]
+
+
+def test_a_model_that_gives_nan_is_an_error(tmp_path):
+    encoder = SmallEncoder("broken", lambda _: np.full(16, np.nan, np.float32))
+
+    with pytest.raises(ModelError, match="NaN"):
+        embeddings(encoder, tmp_path).texts(["a"])

@@ -1,0 +1,125 @@
+import pytest
+from support.data import png, write_classification, write_retrieval
+
+from eyechart.config import make_config
+from eyechart.errors import EyechartError, UsageError
+from eyechart.plan import make_plan
+
+TINY = {"model_type": "onnx", "model": ["eyechart-tiny"], "pretrained": ["eyechart-tiny"]}
+
+
+@pytest.fixture
+def data(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_classification(tmp_path / "data" / "vtab-x")
+    write_retrieval(tmp_path / "data" / "captions", captions=[["a"], ["b"]])
+    return tmp_path
+
+
+def plan(**settings):
+    return make_plan(make_config({**TINY, **settings}))
+
+
+def test_jobs_are_models_times_datasets_times_languages(data):
+    (data / "data" / "vtab-x" / "classnames.de.txt").write_text("a\nb\nc\n")
+    (data / "data" / "vtab-x" / "zeroshot_classification_templates.de.txt").write_text("{c}\n")
+
+    jobs = plan(dataset=["wds/vtab/x"], dataset_root="data/{dataset_cleaned}", language=["en", "de"])
+
+    assert [(job.dataset.name, job.dataset.language) for job in jobs] == [("wds/vtab/x", "en"), ("wds/vtab/x", "de")]
+
+
+def test_planning_twice_gives_the_same_jobs(data):
+    settings = {"dataset": ["wds/vtab/x"], "dataset_root": "data/vtab-x"}
+
+    assert plan(**settings) == plan(**settings)
+    assert [job.digest for job in plan(**settings)] == [job.digest for job in plan(**settings)]
+
+
+def test_auto_reads_the_type_of_the_dataset(data):
+    jobs = plan(dataset=["wds/vtab-x", "wds/captions"], dataset_root="data/{dataset}")
+
+    assert [job.task for job in jobs] == ["zeroshot_classification", "zeroshot_retrieval"]
+
+
+def test_the_output_is_named_after_the_dataset_without_wds_and_without_slashes(data):
+    (job,) = plan(dataset=["wds/vtab/x"], dataset_root="data/vtab-x")
+
+    assert str(job.output) == "vtab_x_eyechart-tiny_eyechart-tiny_en_zeroshot_classification.json"
+
+
+def test_a_checkpoint_path_becomes_its_name_or_a_flat_path(data):
+    from eyechart.demo import model_folder
+
+    folder = str(model_folder())
+
+    (short,) = plan(dataset=["wds/x"], dataset_root="data/vtab-x", pretrained=[folder], output="{pretrained}.json")
+    (full,) = plan(dataset=["wds/x"], dataset_root="data/vtab-x", pretrained=[folder], output="{pretrained_full_path}.json")
+
+    assert str(short.output) == "model.json"
+    assert str(full.output) == folder.strip("/").replace("/", "_") + ".json"
+
+
+def test_files_list_datasets_and_models_one_a_line(data):
+    (data / "datasets.txt").write_text("wds/vtab-x\n# a comment\n\nwds/captions\n")
+    (data / "models.txt").write_text("eyechart-tiny,eyechart-tiny\n")
+
+    jobs = plan(dataset=["datasets.txt"], pretrained_model=["models.txt"], dataset_root="data/{dataset}")
+
+    assert [job.dataset.name for job in jobs] == ["wds/vtab-x", "wds/captions"]
+    assert {job.model.label for job in jobs} == {"eyechart-tiny"}
+
+
+def test_a_path_is_recognised_by_what_it_holds(data):
+    (data / "plain" / "cat").mkdir(parents=True)
+    (data / "plain" / "cat" / "1.png").write_bytes(png())
+    (data / "table.csv").write_text("image,label\nplain/cat/1.png,cat\n")
+    (data / "custom").mkdir()
+    (data / "custom" / "image_queries.jsonl").write_text('{"image_path": "plain/cat/1.png", "query": ["cat"]}\n')
+
+    jobs = plan(dataset=["data/vtab-x", "plain", "table.csv", "custom/image_queries.jsonl"])
+
+    assert [job.dataset.reader for job in jobs] == ["wds", "folder", "table", "jsonl"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"dataset": ["demo/garment"]}, "Did you mean demo/garments"),
+        ({"dataset": ["wds/x"], "dataset_root": "nowhere"}, "no dataset folder nowhere"),
+        ({"dataset": ["wds/x"], "dataset_root": "data/vtab-x", "split": "val"}, "no split 'val'"),
+        ({"dataset": ["demo/scenes"], "model": ["eyechart-tinny"], "pretrained": [""]}, "Did you mean eyechart-tiny"),
+        ({"dataset": ["demo/scenes"], "model_type": "onxx"}, "Did you mean onnx"),
+        ({"dataset": ["demo/scenes"], "task": "zeroshot_retrieva"}, "Did you mean zeroshot_retrieval"),
+        ({"dataset": ["demo/scenes"], "task": "zeroshot_classification"}, "is a retrieval dataset"),
+        ({"dataset": ["demo/scenes"], "recall_k": [0]}, "recall_k must be 1 or more"),
+        ({"dataset": ["demo/scenes"], "output": "{datset}.json"}, r"Did you mean \{dataset\}"),
+        ({"dataset": ["demo/scenes", "demo/garments"], "output": "r.json"}, "Two jobs would write r.json"),
+        ({"dataset": ["demo/garments"], "custom_template_file": "gone.txt"}, "no file gone.txt"),
+        ({"dataset": ["demo/garments"], "load_clfs": ["gone.safetensors"]}, "no classifier file gone"),
+        ({"dataset": ["demo/scenes"], "output": "data/vtab-x/classnames.txt/r.json"}, "Cannot write results"),
+        ({"pretrained_model": ["ViT-B-32"]}, "not 'model,pretrained'"),
+        ({"dataset": ["demo/garments"], "language": ["fr"]}, "no class names for language 'fr'"),
+    ],
+)
+def test_what_cannot_work_is_refused_before_any_work(data, settings, message):
+    with pytest.raises(EyechartError, match=message):
+        plan(**settings)
+
+
+def test_a_template_without_place_for_the_class_is_refused(data):
+    (data / "data" / "vtab-x" / "zeroshot_classification_templates.txt").write_text("a photo\n")
+
+    with pytest.raises(EyechartError, match=r"has no \{c\}"):
+        plan(dataset=["wds/x"], dataset_root="data/vtab-x")
+
+
+def test_an_unknown_setting_names_the_nearest_one():
+    with pytest.raises(UsageError, match="batchsize: unknown setting; did you mean batch_size"):
+        make_config({"batchsize": 3})
+
+
+@pytest.mark.parametrize("settings", [{"batch_size": 0}, {"limit": 0}, {"language": []}, {"precision": "fp8"}])
+def test_settings_out_of_range_are_refused(settings):
+    with pytest.raises(UsageError):
+        make_config(settings)

@@ -1,0 +1,183 @@
+import json
+
+import numpy as np
+import pytest
+from support.data import write_classification, write_multilabel, write_retrieval
+from support.encoders import DIM, SmallEncoder, lazy, random_encoder
+
+from eyechart.datasets.webdataset import open_webdataset
+from eyechart.engine.local import LocalEmbeddings
+from eyechart.errors import DataError, UsageError
+from eyechart.listing import list_dataset
+from eyechart.metrics.vectors import unit
+from eyechart.store import EmbeddingStore
+from eyechart.tasks.base import Material
+from eyechart.tasks.prompts import check_template, class_texts, class_vectors, fill
+from eyechart.tasks.zeroshot_classification import ZeroshotClassification
+from eyechart.tasks.zeroshot_retrieval import ZeroshotRetrieval
+from eyechart.types import DatasetInfo, DatasetSpec
+
+
+def material(root, tmp_path, encoder=None, **options):
+    listing = list_dataset(open_webdataset(DatasetSpec("wds/x", "wds", str(root), options=options)))
+    return Material(listing, LocalEmbeddings(lazy(encoder or random_encoder()), EmbeddingStore(tmp_path / "store")))
+
+
+def run(task, material, **options):
+    settings = task.settings(options)
+    task.check(material.info, settings)
+    return task.score(task.predict(material, settings), settings)
+
+
+def kinds(outcome):
+    return {notice.kind: notice.count for notice in outcome.notices}
+
+
+class TestPrompts:
+    def test_a_class_name_is_put_in_literally(self):
+        assert fill("a {c}, no more.", "{c.__class__} 100%") == "a {c.__class__} 100%, no more."
+
+    def test_the_short_placeholder_works_too(self):
+        assert fill("ein Foto von {}", "Hund") == "ein Foto von Hund"
+
+    @pytest.mark.parametrize("template", ["no place", "{c} {c.__class__}", "{c", "{c} }", "{0} {c}"])
+    def test_a_template_that_could_go_wrong_is_refused(self, template):
+        with pytest.raises(DataError):
+            check_template(template, "templates.txt")
+
+    def test_own_prompts_of_a_class_replace_the_templates(self):
+        info = DatasetInfo("x", "classification", classnames=("cat", "dog"), class_prompts={"cat": ("purr",), "dog": ("wag",)})
+
+        assert class_texts(info) == [("purr",), ("wag",)]
+
+    def test_class_vectors_are_means_of_unit_vectors_made_unit(self):
+        vectors = np.random.default_rng(0).standard_normal((5, 4)).astype(np.float32)
+
+        found = class_vectors(vectors, [("a", "b"), ("c", "d", "e")])
+
+        expected = unit(np.stack([unit(vectors[:2]).mean(0), unit(vectors[2:]).mean(0)]))
+        np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+class TestClassification:
+    def test_a_model_that_knows_the_answer_gets_everything_right(self, tmp_path):
+        root = write_classification(tmp_path / "data", n=12)
+
+        outcome = run(ZeroshotClassification(), material(root, tmp_path, oracle(root)))
+
+        assert {name: metric.value for name, metric in outcome.metrics.items()} == {"acc1": 1.0, "mean_per_class_recall": 1.0}
+
+    def test_acc5_is_there_from_five_classes_on(self, tmp_path):
+        root = write_classification(tmp_path / "data", n=10, classes=("a", "b", "c", "d", "e"))
+
+        outcome = run(ZeroshotClassification(), material(root, tmp_path))
+
+        assert outcome.metrics["acc5"].value == 1.0
+        assert outcome.metrics["acc5"].chance == 1.0
+
+    def test_there_is_a_record_for_every_sample(self, tmp_path):
+        root = write_classification(tmp_path / "data", n=12)
+
+        outcome = run(ZeroshotClassification(), material(root, tmp_path))
+
+        assert [record["id"] for record in outcome.records] == [f"{i // 6}/s{i:07d}" for i in range(12)]
+        assert np.mean([record["correct"] for record in outcome.records]) == outcome.metrics["acc1"].value
+
+    def test_duplicate_class_names_are_counted(self, tmp_path):
+        root = write_classification(tmp_path / "data", n=12, classes=("crane", "dog", "crane"))
+
+        assert kinds(run(ZeroshotClassification(), material(root, tmp_path))) == {"duplicate_classes": 1}
+
+    def test_a_class_without_positives_is_left_out_of_the_mean_and_counted(self, tmp_path):
+        root = write_multilabel(tmp_path / "data", labels=[[1, 0, 0], [1, 1, 0]], classes=("a", "b", "never"))
+
+        outcome = run(ZeroshotClassification(), material(root, tmp_path))
+
+        assert kinds(outcome) == {"class_without_positives": 1}
+        assert set(outcome.details["per_class_ap"]) == {0, 1}
+
+    def test_a_retrieval_dataset_is_refused(self, tmp_path):
+        root = write_retrieval(tmp_path / "data", captions=[["a"], ["b"]])
+
+        with pytest.raises(UsageError, match="reads classification or multilabel datasets, but wds/x is a retrieval"):
+            run(ZeroshotClassification(), material(root, tmp_path))
+
+    def test_a_saved_classifier_gives_the_same_numbers_without_encoding_a_text(self, tmp_path):
+        root, path = write_classification(tmp_path / "data", n=12), tmp_path / "classes.safetensors"
+        first = run(ZeroshotClassification(), material(root, tmp_path), save_clf=str(path))
+        encoder = random_encoder()
+
+        again = run(ZeroshotClassification(), material(root, tmp_path / "new", encoder), load_clfs=[str(path)])
+
+        assert again.metrics == first.metrics
+        assert encoder.encoded_texts == []
+
+    def test_a_classifier_of_another_size_is_refused(self, tmp_path):
+        path = tmp_path / "classes.safetensors"
+        run(ZeroshotClassification(), material(write_classification(tmp_path / "a"), tmp_path), save_clf=str(path))
+        other = write_classification(tmp_path / "b", classes=("x", "y"))
+
+        with pytest.raises(DataError, match="does not fit 2 classes"):
+            run(ZeroshotClassification(), material(other, tmp_path), load_clfs=[str(path)])
+
+    def test_class_specific_prompts_are_used(self, tmp_path):
+        root, path, encoder = write_classification(tmp_path / "data"), tmp_path / "cupl.json", random_encoder()
+        path.write_text(json.dumps({"x": {name: [f"{name} one", f"{name} two"] for name in ("cat", "dog", "bird")}}))
+
+        run(ZeroshotClassification(), material(root, tmp_path, encoder, template_file=str(path)))
+
+        assert sorted(encoder.encoded_texts) == sorted(f"{n} {i}" for n in ("cat", "dog", "bird") for i in ("one", "two"))
+
+
+class TestRetrieval:
+    def test_uneven_captions_are_all_queries(self, tmp_path):
+        root = write_retrieval(tmp_path / "data", captions=[["a"], ["b", "c", "d"], ["e", "f"]])
+
+        outcome = run(ZeroshotRetrieval(), material(root, tmp_path), recall_k=[1])
+
+        queries = [record["query"] for record in outcome.records]
+        assert (queries.count("image"), queries.count("text")) == (3, 6)
+        for query, metric in (("text", "image_retrieval_recall@1"), ("image", "text_retrieval_recall@1")):
+            hits = [record["rank"] <= 1 for record in outcome.records if record["query"] == query]
+            assert outcome.metrics[metric].value == pytest.approx(np.mean(hits))
+
+    def test_k_that_covers_the_gallery_is_noted_and_chance_says_it(self, tmp_path):
+        root = write_retrieval(tmp_path / "data", captions=[["a"], ["b"], ["c"]])
+
+        outcome = run(ZeroshotRetrieval(), material(root, tmp_path), recall_k=[1, 5])
+
+        assert kinds(outcome)["k_covers_gallery"] == 1
+        assert outcome.metrics["image_retrieval_recall@5"].value == 1.0
+        assert outcome.metrics["image_retrieval_recall@5"].chance == 1.0
+
+    @pytest.mark.parametrize("k", [0, -3])
+    def test_k_below_one_is_refused(self, k):
+        with pytest.raises(UsageError, match="recall_k must be 1 or more"):
+            ZeroshotRetrieval().settings({"recall_k": [k]})
+
+    def test_the_same_caption_on_two_pictures_ties_and_is_reported(self, tmp_path):
+        root = write_retrieval(tmp_path / "data", captions=[["same"], ["same"]])
+
+        outcome = run(ZeroshotRetrieval(), material(root, tmp_path), recall_k=[1])
+
+        assert outcome.metrics["text_retrieval_recall@1"].value == 0
+        assert kinds(outcome)["ties"] == 2
+
+
+def oracle(root) -> SmallEncoder:
+    """Return an encoder that was told the answers: a picture's vector is that of its class's name."""
+    names = ("cat", "dog", "bird")
+    listing = list_dataset(open_webdataset(DatasetSpec("wds/x", "wds", str(root))))
+    encoder = SmallEncoder("oracle", lambda _: np.zeros(DIM, np.float32))
+    pixels = {}
+    for sample, entry in zip(listing.samples(), listing.entries, strict=True):
+        pixels[encoder.prepare_image(sample.image.decode()).tobytes()] = entry.label
+
+    def vector(content: bytes) -> np.ndarray:
+        number = pixels.get(content)
+        if number is None:
+            number = next(i for i, name in enumerate(names) if name in content.decode())
+        return np.eye(DIM, dtype=np.float32)[number]
+
+    encoder.vector = vector
+    return encoder
