@@ -57,7 +57,9 @@ def test_copies_of_a_picture_are_encoded_once(tmp_path):
 def broken_dataset(tmp_path, damage=b"not a picture"):
     root = write_classification(tmp_path / "data", n=4, shards=1)
     pictures = [png(0), damage, png(2), damage]
-    write_tar(root / "test" / "0.tar", [m for i, p in enumerate(pictures) for m in ((f"s{i}.png", p), (f"s{i}.cls", b"0"))])
+    write_tar(
+        root / "test" / "0.tar", [m for i, p in enumerate(pictures) for m in ((f"s{i}.png", p), (f"s{i}.cls", b"0"))]
+    )
     return listing(root)
 
 

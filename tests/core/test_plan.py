@@ -54,7 +54,9 @@ def test_a_checkpoint_path_becomes_its_name_or_a_flat_path(data):
     folder = str(model_folder())
 
     (short,) = plan(dataset=["wds/x"], dataset_root="data/vtab-x", pretrained=[folder], output="{pretrained}.json")
-    (full,) = plan(dataset=["wds/x"], dataset_root="data/vtab-x", pretrained=[folder], output="{pretrained_full_path}.json")
+    (full,) = plan(
+        dataset=["wds/x"], dataset_root="data/vtab-x", pretrained=[folder], output="{pretrained_full_path}.json"
+    )
 
     assert str(short.output) == "model.json"
     assert str(full.output) == folder.strip("/").replace("/", "_") + ".json"

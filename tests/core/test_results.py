@@ -9,7 +9,14 @@ from eyechart.types import DatasetSpec, Job, ModelSpec
 
 
 def result(**changes):
-    fields = {"dataset": "wds/x", "model": "m", "pretrained": "p", "task": "t", "language": "en", "metrics": {"acc1": 0.5}}
+    fields = {
+        "dataset": "wds/x",
+        "model": "m",
+        "pretrained": "p",
+        "task": "t",
+        "language": "en",
+        "metrics": {"acc1": 0.5},
+    }
     return Result(**{**fields, **changes})
 
 
@@ -79,7 +86,14 @@ def test_a_result_made_with_other_settings_is_not_the_jobs_result(tmp_path):
 
 def test_a_result_of_another_tool_counts_when_all_names_agree(tmp_path):
     path = tmp_path / "r.json"
-    body = {"dataset": "wds/x", "model": "m", "pretrained": "p", "task": "t", "metrics": {"acc1": 1.0}, "language": "en"}
+    body = {
+        "dataset": "wds/x",
+        "model": "m",
+        "pretrained": "p",
+        "task": "t",
+        "metrics": {"acc1": 1.0},
+        "language": "en",
+    }
     path.write_text(json.dumps(body))
     assert is_done(job(path))[0]
 

@@ -126,7 +126,9 @@ class TestTable:
 
     def test_labels_by_name(self, tmp_path):
         pictures(tmp_path, "1.png", "2.png")
-        path = self.write_csv(tmp_path / "t.csv", ["image", "label", "site"], ["1.png", "dog", "A"], ["2.png", "cat", "B"])
+        path = self.write_csv(
+            tmp_path / "t.csv", ["image", "label", "site"], ["1.png", "dog", "A"], ["2.png", "cat", "B"]
+        )
 
         dataset = open_table(spec(path))
 
@@ -160,7 +162,9 @@ class TestTable:
 
     def test_bad_rows_are_listed_with_their_lines(self, tmp_path):
         pictures(tmp_path, "1.png")
-        path = self.write_csv(tmp_path / "t.csv", ["image", "label"], ["1.png", "dog"], ["gone.png", "cat"], ["1.png", ""])
+        path = self.write_csv(
+            tmp_path / "t.csv", ["image", "label"], ["1.png", "dog"], ["gone.png", "cat"], ["1.png", ""]
+        )
 
         with pytest.raises(DataError, match=r"(?s)line 3: the picture 'gone\.png'.*line 4: no label"):
             open_table(spec(path))

@@ -81,9 +81,7 @@ def write_multilabel(root: Path, *, labels: list[list[int]], classes: tuple[str,
     (root / "dataset_type.txt").write_text("multilabel\n", encoding="utf-8")
     (root / "classnames.txt").write_text("\n".join(classes) + "\n", encoding="utf-8")
     (root / "zeroshot_classification_templates.txt").write_text("a photo of a {c}.\n", encoding="utf-8")
-    rows = [
-        [(f"s{i:07d}.png", png(i)), (f"s{i:07d}.npy", labels_to_npy(vector))] for i, vector in enumerate(labels)
-    ]
+    rows = [[(f"s{i:07d}.png", png(i)), (f"s{i:07d}.npy", labels_to_npy(vector))] for i, vector in enumerate(labels)]
     write_shards(root / "test", rows, 1)
     return root
 

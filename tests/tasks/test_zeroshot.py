@@ -46,7 +46,9 @@ class TestPrompts:
             check_template(template, "templates.txt")
 
     def test_own_prompts_of_a_class_replace_the_templates(self):
-        info = DatasetInfo("x", "classification", classnames=("cat", "dog"), class_prompts={"cat": ("purr",), "dog": ("wag",)})
+        info = DatasetInfo(
+            "x", "classification", classnames=("cat", "dog"), class_prompts={"cat": ("purr",), "dog": ("wag",)}
+        )
 
         assert class_texts(info) == [("purr",), ("wag",)]
 
@@ -65,7 +67,10 @@ class TestClassification:
 
         outcome = run(ZeroshotClassification(), material(root, tmp_path, oracle(root)))
 
-        assert {name: metric.value for name, metric in outcome.metrics.items()} == {"acc1": 1.0, "mean_per_class_recall": 1.0}
+        assert {name: metric.value for name, metric in outcome.metrics.items()} == {
+            "acc1": 1.0,
+            "mean_per_class_recall": 1.0,
+        }
 
     def test_acc5_is_there_from_five_classes_on(self, tmp_path):
         root = write_classification(tmp_path / "data", n=10, classes=("a", "b", "c", "d", "e"))
@@ -126,7 +131,9 @@ class TestClassification:
 
         run(ZeroshotClassification(), material(root, tmp_path, encoder, template_file=str(path)))
 
-        assert sorted(encoder.encoded_texts) == sorted(f"{n} {i}" for n in ("cat", "dog", "bird") for i in ("one", "two"))
+        assert sorted(encoder.encoded_texts) == sorted(
+            f"{n} {i}" for n in ("cat", "dog", "bird") for i in ("one", "two")
+        )
 
 
 class TestRetrieval:

@@ -1,0 +1,176 @@
+"""Run CLIP_benchmark 1.6.2 and Eyechart on the same webdatasets and compare every metric and embedding.
+
+The peer gets a virtual environment of its own (with numpy < 2.4 and requests, which it needs but does not declare).
+Both sides use one random-weight ViT-B-32 checkpoint in float32. Metrics must agree to within one sample, embeddings
+to 1e-5. Run it with `make parity`; it takes some minutes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+import numpy as np
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE.parent / "tests"))
+
+from support.data import encoded, labels_to_npy, picture, write_shards  # noqa: E402 - the path is set above
+
+WORK = Path(os.environ.get("EYECHART_PARITY", HERE.parent / ".venv-parity" / "work")).absolute()
+PEER = WORK.parent / "peer"
+MODEL = "ViT-B-32"
+TOLERANCE = 1e-5
+# Formats and modes that occur in the wild; JPEG knows no transparency.
+FORMS = [
+    (form, mode)
+    for form, modes in (("png", ("RGB", "L", "RGBA", "P", "LA", "1")), ("jpg", ("RGB", "L")), ("webp", ("RGB", "RGBA")))
+    for mode in modes
+]
+N, CLASSES = 60, 7
+
+
+def main() -> int:
+    """Prepare both sides, run them, and print one line per metric."""
+    make_peer()
+    checkpoint = make_checkpoint()
+    datasets = make_datasets()
+    failures = 0
+    for name, size in datasets.items():
+        theirs = run_peer(name, checkpoint)
+        ours = run_ours(name, checkpoint)
+        for metric, value in theirs.items():
+            difference = abs(ours[metric] - value)
+            good = difference <= 1 / size[metric.partition("_")[0] if metric.endswith("@5") else "image"] + 1e-9
+            failures += not good
+            print(f"{'ok ' if good else 'BAD'} {name:15} {metric:26} peer {value:.6f} eyechart {ours[metric]:.6f}")
+        largest = compare_embeddings(name, checkpoint)
+        failures += largest > TOLERANCE
+        print(f"{'ok ' if largest <= TOLERANCE else 'BAD'} {name:15} largest embedding difference {largest:.2e}")
+    print("parity holds" if not failures else f"{failures} differences")
+    return int(failures > 0)
+
+
+def make_peer() -> None:
+    """Install the peer beside its own torch."""
+    if (PEER / ".done").exists():
+        return
+    venv.create(PEER, with_pip=True)
+    packages = ["clip-benchmark==1.6.2", "numpy<2.4", "requests", "torch==2.14.1", "torchvision==0.29.1", "webdataset"]
+    pip = [str(PEER / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*pip, *packages], check=True)
+    (PEER / ".done").touch()
+
+
+def make_checkpoint() -> Path:
+    """Save one random model for both."""
+    path = WORK / "vit-b-32-random.pt"
+    if not path.exists():
+        import open_clip
+        import torch
+
+        WORK.mkdir(parents=True, exist_ok=True)
+        torch.manual_seed(0)
+        torch.save(open_clip.create_model(MODEL).state_dict(), path)
+    return path
+
+
+def make_datasets() -> dict[str, dict[str, int]]:
+    """Write three webdatasets; return how many queries each direction has."""
+    captions = [[f"caption {j} of thing number {i}" for j in range(1 + i % 4)] for i in range(N)]
+    rng = np.random.default_rng(0)
+    labels = (rng.random((N, CLASSES)) < 0.4).astype(int)
+    labels[np.arange(CLASSES), np.arange(CLASSES)] = 1
+    targets = {
+        "classification": [("cls", str(int(i)).encode()) for i in rng.integers(0, CLASSES, N)],
+        "multilabel": [("npy", labels_to_npy(row.tolist())) for row in labels],
+        "retrieval": [("txt", "\n".join(texts).encode()) for texts in captions],
+    }
+    for kind, members in targets.items():
+        root = WORK / "data" / kind
+        root.mkdir(parents=True, exist_ok=True)
+        if kind != "classification":
+            (root / "dataset_type.txt").write_text(kind)
+        if kind != "retrieval":
+            (root / "classnames.txt").write_text("\n".join(f"thing number {i}" for i in range(CLASSES)))
+            (root / "zeroshot_classification_templates.txt").write_text("a photo of a {c}.\na bad photo of the {c}.")
+        rows = []
+        for i, (extension, data) in enumerate(members):
+            form, mode = FORMS[i % len(FORMS)]
+            image = picture(i, (60 + i, 90 - i // 2), mode)
+            rows.append([(f"s{i:07d}.{form}", encoded(image, form)), (f"s{i:07d}.{extension}", data)])
+        write_shards(root / "test", rows, 2)
+    text_queries = sum(map(len, captions))
+    one = {"image": N, "text": N}
+    return {"classification": one, "multilabel": one, "retrieval": {"image": text_queries, "text": N}}
+
+
+def flags(name: str, checkpoint: Path, output: Path) -> list[str]:
+    """Return the command line that both understand."""
+    root = str(WORK / "data" / name)
+    return [
+        "eval", "--dataset", f"wds/{name}", "--dataset_root", root, "--model", MODEL, "--pretrained", str(checkpoint),
+        "--output", str(output), "--no_amp", "--batch_size", "16", "--num_workers", "1",
+        *(["--recall_k", "1", "5", "10"] if name == "retrieval" else []),
+    ]  # fmt: skip
+
+
+def run_peer(name: str, checkpoint: Path) -> dict[str, float]:
+    """Run the peer's own command."""
+    output = WORK / f"peer_{name}.json"
+    subprocess.run([str(PEER / "bin" / "clip_benchmark"), *flags(name, checkpoint, output)], check=True, cwd=WORK)
+    metrics = json.loads(output.read_text())["metrics"]
+    return {key: value for key, value in metrics.items() if value == value}  # noqa: PLR0124 - leaves out NaN
+
+
+def run_ours(name: str, checkpoint: Path) -> dict[str, float]:
+    """Run ours with an empty cache."""
+    output = WORK / f"eyechart_{name}.json"
+    environment = {**os.environ, "EYECHART_CACHE": str(WORK / f"cache_{name}_{os.getpid()}")}
+    command = [sys.executable, "-m", "eyechart", *flags(name, checkpoint, output), "--quiet"]
+    subprocess.run(command, check=True, env=environment)
+    metrics: dict[str, float] = json.loads(output.read_text())["metrics"]
+    return metrics
+
+
+PEER_EMBEDDINGS = """
+import sys
+import numpy as np, torch
+from clip_benchmark.models import load_clip
+from clip_benchmark.datasets.builder import build_dataset, get_dataset_collate_fn
+model, transform, tokenizer = load_clip("open_clip", sys.argv[1], sys.argv[2], None, "cpu")
+model.eval()
+dataset = build_dataset("wds/" + sys.argv[3], root=sys.argv[4], transform=transform, split="test")
+with torch.no_grad():
+    rows = [model.encode_image(image[None])[0].numpy() for image, _ in dataset]
+rows = np.stack(rows)
+np.save(sys.argv[5], rows / np.linalg.norm(rows, axis=1, keepdims=True))
+"""
+
+
+def compare_embeddings(name: str, checkpoint: Path) -> float:
+    """Encode the same pictures with the peer's own loader and with ours; return the largest difference."""
+    from eyechart.engine.local import LocalEmbeddings
+    from eyechart.listing import list_dataset
+    from eyechart.metrics.vectors import unit
+    from eyechart.plan import open_dataset
+    from eyechart.run import open_model
+    from eyechart.store import EmbeddingStore
+    from eyechart.types import DatasetSpec, ModelSpec
+
+    root, saved = str(WORK / "data" / name), WORK / f"peer_{name}.npy"
+    arguments = [MODEL, str(checkpoint), name, root, str(saved)]
+    subprocess.run([str(PEER / "bin" / "python"), "-c", PEER_EMBEDDINGS, *arguments], check=True, cwd=WORK)
+    listing = list_dataset(open_dataset(DatasetSpec(f"wds/{name}", "wds", root)))
+    model = open_model(ModelSpec("open_clip", MODEL, str(checkpoint)))
+    store = EmbeddingStore(WORK / f"store_{name}_{os.getpid()}")
+    ours = unit(LocalEmbeddings(model, store, batch_size=16, workers=2).images(listing).vectors)
+    return float(np.abs(ours - np.load(saved)).max())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

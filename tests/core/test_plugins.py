@@ -1,0 +1,142 @@
+"""Third parties' packages, really installed by pip into a folder of their own."""
+
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from eyechart import plugins
+from eyechart.errors import UnknownNameError
+
+PYPROJECT = """
+[build-system]
+requires = ["hatchling"]
+build-backend = "hatchling.build"
+
+[project]
+name = "eyechart-mean-colour"
+version = "1.0"
+
+[project.entry-points."eyechart.models"]
+mean_colour = "mean_colour:Family"
+
+[project.entry-points."eyechart.datasets"]
+two_pictures = "mean_colour:open_pictures"
+
+[tool.hatch.build.targets.wheel]
+include = ["mean_colour.py"]
+"""
+MODULE = '''
+"""A model that sees mean colours, and a dataset of two pictures."""
+import io
+import numpy as np
+from PIL import Image
+from eyechart.media import Picture
+from eyechart.types import DatasetInfo, ModelCard, Sample
+
+COLOURS = {"red": (255, 0, 0), "blue": (0, 0, 255)}
+
+class Family:
+    def check(self, spec): pass
+    def identity(self, spec): return None
+    def load(self, spec): return Encoder()
+
+class Encoder:
+    card = ModelCard("mean_colour", "mean_colour", "1", "mean", embedding_dim=3)
+    def prepare_image(self, image):
+        return np.asarray(image.convert("RGB"), np.float32).mean((0, 1))
+    def encode_images(self, batch):
+        return batch
+    def encode_texts(self, texts, *, language="en"):
+        return np.array([COLOURS[next(c for c in COLOURS if c in text)] for text in texts], np.float32)
+    def truncated(self, texts):
+        return [False] * len(texts)
+
+class Pictures:
+    name = "both"
+    info = DatasetInfo("two", "classification", classnames=("red", "blue"), templates=("{c}",))
+    def shards(self): return [self]
+    def signature(self): return "1"
+    def __iter__(self):
+        for label, colour in enumerate(COLOURS.values()):
+            stream = io.BytesIO()
+            Image.new("RGB", (4, 4), colour).save(stream, "PNG")
+            yield Sample(str(label), Picture("made", data=stream.getvalue()), label=label)
+
+def open_pictures(spec):
+    return Pictures()
+'''
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    """Build and install the package with pip, offline."""
+    source, target = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("site")
+    (source / "pyproject.toml").write_text(PYPROJECT)
+    (source / "mean_colour.py").write_text(MODULE)
+    options = ["--no-deps", "--no-build-isolation", "--no-index", "--quiet", "--target", str(target)]
+    subprocess.run([sys.executable, "-m", "pip", "install", *options, str(source)], check=True)
+    return target
+
+
+def python(code, site, cwd):
+    path = os.pathsep.join([str(site), *filter(None, sys.path)])
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": path},
+    )
+
+
+def test_a_model_and_a_dataset_of_another_package_work_by_name(installed, tmp_path):
+    code = """
+        from eyechart import plugins
+        from eyechart.run import run_jobs
+        from eyechart.config import make_config
+        from eyechart.types import DatasetSpec, Job, ModelSpec
+        from pathlib import Path
+        assert "mean_colour" in plugins.names("models")
+        job = Job(ModelSpec("mean_colour", "m"), DatasetSpec("two", "two_pictures", ""), "zeroshot_classification", {},
+                  Path("r.json"))
+        (report,) = run_jobs([job], make_config({}))
+        print(report.error or report.result.metrics["acc1"])
+    """
+
+    done = python(code, installed, tmp_path)
+
+    assert (done.stdout.strip(), done.stderr) == ("1.0", "")
+
+
+def test_a_broken_plugin_names_its_package(installed, tmp_path):
+    (installed / "mean_colour.py").rename(installed / "away.py")
+    try:
+        done = python(
+            """
+            from eyechart import plugins
+            try:
+                plugins.load("models", "mean_colour")
+            except plugins.UsageError as error:
+                print(error)
+            """,
+            installed,
+            tmp_path,
+        )
+    finally:
+        (installed / "away.py").rename(installed / "mean_colour.py")
+
+    assert "of the package 'eyechart-mean-colour' cannot be loaded" in done.stdout
+
+
+def test_an_unknown_name_lists_the_nearest():
+    with pytest.raises(UnknownNameError, match="Did you mean onnx"):
+        plugins.load("models", "onix")
+
+
+@pytest.mark.parametrize("group", ["models", "datasets", "tasks"])
+def test_every_built_in_can_be_imported(group):
+    for name in plugins.BUILT_IN[group]:
+        assert callable(plugins.load(group, name))
