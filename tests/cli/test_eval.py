@@ -5,10 +5,10 @@ import subprocess
 import sys
 
 import pytest
-from support.data import png, write_classification, write_retrieval, write_tar
 
 from eyechart.cli import main
 from eyechart.models.onnx import OnnxEncoder
+from support.data import png, write_classification, write_retrieval, write_tar
 
 TINY = ["--model_type", "onnx", "--model", "eyechart-tiny", "--pretrained", "eyechart-tiny"]
 

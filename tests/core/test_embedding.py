@@ -2,8 +2,6 @@
 
 import numpy as np
 import pytest
-from support.data import png, write_classification, write_tar
-from support.encoders import SmallEncoder, lazy, random_encoder
 
 from eyechart.datasets.webdataset import open_webdataset
 from eyechart.engine.local import LocalEmbeddings
@@ -11,6 +9,8 @@ from eyechart.errors import DataError, ModelError
 from eyechart.listing import list_dataset
 from eyechart.store import EmbeddingStore
 from eyechart.types import DatasetSpec
+from support.data import png, write_classification, write_tar
+from support.encoders import SmallEncoder, lazy, random_encoder
 
 
 def listing(root):

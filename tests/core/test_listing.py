@@ -1,11 +1,11 @@
 import pytest
-from support.data import png, write_classification, write_multilabel, write_retrieval
 
 from eyechart.datasets.webdataset import open_webdataset
 from eyechart.errors import DataError
 from eyechart.listing import list_dataset
 from eyechart.media import Picture
 from eyechart.types import DatasetInfo, DatasetSpec, Sample
+from support.data import png, write_classification, write_multilabel, write_retrieval
 
 
 def listing(root, **options):

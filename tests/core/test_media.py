@@ -1,10 +1,10 @@
 import pytest
 from PIL import Image
-from support.data import encoded, picture, png
 
 from eyechart import media
 from eyechart.errors import DataError
 from eyechart.media import Picture
+from support.data import encoded, picture, png
 
 
 @pytest.mark.parametrize("form", ["png", "jpg", "webp"])

@@ -1,9 +1,9 @@
 import pytest
-from support.data import png, write_classification, write_retrieval
 
 from eyechart.config import make_config
 from eyechart.errors import EyechartError, UsageError
 from eyechart.plan import make_plan
+from support.data import png, write_classification, write_retrieval
 
 TINY = {"model_type": "onnx", "model": ["eyechart-tiny"], "pretrained": ["eyechart-tiny"]}
 

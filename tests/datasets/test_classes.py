@@ -1,11 +1,11 @@
 import json
 
 import pytest
-from support.data import write_classification
 
 from eyechart.datasets.webdataset import open_webdataset
 from eyechart.errors import EyechartError
 from eyechart.types import DatasetSpec
+from support.data import write_classification
 
 
 def info(root, name="wds/vtab/x", **options):

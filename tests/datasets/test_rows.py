@@ -2,7 +2,6 @@ import csv
 import json
 
 import pytest
-from support.data import png
 
 from eyechart.datasets.folder import open_folder
 from eyechart.datasets.jsonl import open_jsonl
@@ -10,6 +9,7 @@ from eyechart.datasets.table import open_table
 from eyechart.errors import DataError
 from eyechart.listing import iter_samples
 from eyechart.types import DatasetSpec
+from support.data import png
 
 
 def spec(root, **options):

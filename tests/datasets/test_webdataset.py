@@ -4,12 +4,12 @@ import tarfile
 
 import numpy as np
 import pytest
-from support.data import encoded, picture, png, write_classification, write_multilabel, write_retrieval, write_tar
 
 from eyechart.datasets.webdataset import open_webdataset
 from eyechart.errors import DataError
 from eyechart.listing import iter_samples
 from eyechart.types import DatasetSpec
+from support.data import encoded, picture, png, write_classification, write_multilabel, write_retrieval, write_tar
 
 
 def dataset(root, **options):

@@ -2,8 +2,6 @@
 
 import numpy as np
 import pytest
-from support.data import write_classification, write_multilabel, write_retrieval
-from support.encoders import constant_encoder, lazy, random_encoder
 
 from eyechart.datasets.webdataset import open_webdataset
 from eyechart.engine.local import LocalEmbeddings
@@ -13,6 +11,8 @@ from eyechart.tasks.base import Material
 from eyechart.tasks.zeroshot_classification import ZeroshotClassification
 from eyechart.tasks.zeroshot_retrieval import ZeroshotRetrieval
 from eyechart.types import DatasetSpec
+from support.data import write_classification, write_multilabel, write_retrieval
+from support.encoders import constant_encoder, lazy, random_encoder
 
 CLASSES = tuple(f"class {i}" for i in range(8))
 

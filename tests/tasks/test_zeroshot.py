@@ -2,8 +2,6 @@ import json
 
 import numpy as np
 import pytest
-from support.data import write_classification, write_multilabel, write_retrieval
-from support.encoders import DIM, SmallEncoder, lazy, random_encoder
 
 from eyechart.datasets.webdataset import open_webdataset
 from eyechart.engine.local import LocalEmbeddings
@@ -16,6 +14,8 @@ from eyechart.tasks.prompts import check_template, class_texts, class_vectors, f
 from eyechart.tasks.zeroshot_classification import ZeroshotClassification
 from eyechart.tasks.zeroshot_retrieval import ZeroshotRetrieval
 from eyechart.types import DatasetInfo, DatasetSpec
+from support.data import write_classification, write_multilabel, write_retrieval
+from support.encoders import DIM, SmallEncoder, lazy, random_encoder
 
 
 def material(root, tmp_path, encoder=None, **options):
