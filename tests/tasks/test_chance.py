@@ -12,7 +12,7 @@ from eyechart.tasks.zeroshot_classification import ZeroshotClassification
 from eyechart.tasks.zeroshot_retrieval import ZeroshotRetrieval
 from eyechart.types import DatasetSpec
 from support.data import write_classification, write_multilabel, write_retrieval
-from support.encoders import constant_encoder, lazy, random_encoder
+from support.encoders import constant_encoder, lazy, no_other_split, random_encoder
 
 CLASSES = tuple(f"class {i}" for i in range(8))
 
@@ -36,7 +36,7 @@ def outcome(make, encoder, tmp_path):
     listing = list_dataset(open_webdataset(DatasetSpec("wds/x", "wds", str(root))))
     model = LocalEmbeddings(lazy(encoder), EmbeddingStore(tmp_path / encoder.card.name))
     settings = task.settings({"recall_k": [1, 5, 10]})
-    return task.score(task.predict(Material(listing, model), settings), settings)
+    return task.score(task.predict(Material(listing, model, no_other_split), settings), settings)
 
 
 @pytest.mark.parametrize("make", [classification, multilabel, retrieval])

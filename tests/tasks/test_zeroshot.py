@@ -15,12 +15,13 @@ from eyechart.tasks.zeroshot_classification import ZeroshotClassification
 from eyechart.tasks.zeroshot_retrieval import ZeroshotRetrieval
 from eyechart.types import DatasetInfo, DatasetSpec
 from support.data import write_classification, write_multilabel, write_retrieval
-from support.encoders import DIM, SmallEncoder, lazy, random_encoder
+from support.encoders import DIM, SmallEncoder, lazy, no_other_split, random_encoder
 
 
 def material(root, tmp_path, encoder=None, **options):
     listing = list_dataset(open_webdataset(DatasetSpec("wds/x", "wds", str(root), options=options)))
-    return Material(listing, LocalEmbeddings(lazy(encoder or random_encoder()), EmbeddingStore(tmp_path / "store")))
+    model = LocalEmbeddings(lazy(encoder or random_encoder()), EmbeddingStore(tmp_path / "store"))
+    return Material(listing, model, no_other_split)
 
 
 def run(task, material, **options):
