@@ -5,6 +5,7 @@ import pytest
 
 from eyechart.stats import (
     average_precision_interval,
+    bootstrap_ratio,
     clustered_proportion,
     mcnemar_exact,
     mcnemar_mid_p,
@@ -100,6 +101,13 @@ def test_the_clustered_paired_bootstrap_rejects_a_true_null_one_time_in_twenty()
         naive.append(paired_bootstrap(first, second, rounds=600, seed=seed).p_value < 0.05)
     assert 0.04 <= np.mean(rejections) <= 0.06
     assert np.mean(naive) > 0.15, "captions of one image are not independent"
+
+
+def test_a_bootstrap_of_few_units_covers():
+    generator = np.random.default_rng(10)
+    samples = generator.standard_normal((1500, 12))
+    covered = np.mean([covers(bootstrap_ratio(x, rounds=600, seed=i), 0) for i, x in enumerate(samples)])
+    assert 0.93 <= covered <= 0.97, "plain percentiles would cover 91 %"
 
 
 def test_mcnemar_rejects_a_true_null_one_time_in_twenty_or_less():

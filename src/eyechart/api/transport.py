@@ -1,0 +1,193 @@
+"""One HTTP exchange: bytes out, a JSON object back, every failure a clear error."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import json
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from eyechart.api import errors
+from eyechart.api.refusals import Refusal, read_error
+from eyechart.api.retry import TransientError, is_retried, read_retry_after
+from eyechart.api.secret import Secret
+from eyechart.api.text import one_line, whole
+from eyechart.errors import UsageError
+
+if TYPE_CHECKING:
+    import httpx2
+
+Json = dict[str, Any]
+
+_QUOTED = 200  # characters of a foreign answer that an error repeats
+
+
+@dataclass(frozen=True)
+class Transport:
+    """Where requests go and within what limits."""
+
+    api_base: str
+    key: Secret
+    timeout: float
+    max_response_bytes: int
+
+    def session(self, connections: int) -> httpx2.AsyncClient:
+        """Open a pool of connections; the caller closes it."""
+        import httpx2
+
+        from eyechart import __version__
+
+        return httpx2.AsyncClient(
+            auth=_bearer(self.key),
+            headers={"User-Agent": f"eyechart/{__version__}"},
+            limits=httpx2.Limits(max_connections=connections, max_keepalive_connections=connections),
+            timeout=httpx2.Timeout(self.timeout, connect=min(self.timeout, 15.0), pool=None),
+            # Never followed: the request, with its key and pictures, goes where the user said or nowhere.
+            follow_redirects=False,
+            # A proxy of the environment cannot reach this machine's own loopback.
+            trust_env=not is_loopback(self.api_base),
+        )
+
+    async def exchange(self, session: httpx2.AsyncClient, path: str, body: bytes | None, model: str) -> Json:
+        """Send one request (GET when there is no body) and return the JSON object that answers it.
+
+        Raises:
+            TransientError: If another try may help.
+            ApiError: If it will not.
+        """
+        import httpx2
+
+        url = f"{self.api_base}/{path}"
+        headers = {} if body is None else {"Content-Type": "application/json"}
+        request = session.build_request("GET" if body is None else "POST", url, content=body, headers=headers)
+        failure: Exception
+        try:
+            async with asyncio.timeout(self.timeout):  # httpx2's own limits are per read: a slow drip passes them
+                response = await session.send(request, stream=True)
+                try:
+                    content = await self._read(response)
+                finally:
+                    await response.aclose()
+        except (TimeoutError, httpx2.ReadTimeout, httpx2.WriteTimeout):
+            failure = TransientError(self._late())
+        except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.ProxyError) as error:
+            failure = TransientError(self._unreachable(error))
+        except httpx2.DecodingError:
+            failure = errors.BadAnswerError(f"The answer of {self.api_base} cannot be decompressed.")
+        except httpx2.TransportError as error:
+            failure = TransientError(self._cut(error))
+        else:
+            if response.status_code < 300:
+                return self._parse(content)
+            failure = self._refusal(response, content, path, model)
+        # Raised out here, so that no traceback shows the HTTP library's frames, whose variables hold the key.
+        raise failure
+
+    async def _read(self, response: httpx2.Response) -> bytes:
+        content = bytearray()
+        async for chunk in response.aiter_bytes():
+            content += chunk
+            if len(content) > self.max_response_bytes:
+                raise errors.BadAnswerError(
+                    f"The answer of {self.api_base} is larger than {self.max_response_bytes} bytes.",
+                    advice="Ask for fewer items at a time, or raise max_response_bytes.",
+                )
+        return self.key.redact(bytes(content))
+
+    def _parse(self, content: bytes) -> Json:
+        try:
+            value = json.loads(content)
+        except (ValueError, RecursionError) as error:
+            raise errors.BadAnswerError(
+                f"{self.api_base} answered with something that is not JSON: {self._excerpt(content)}",
+                advice="Is this an OpenAI-compatible server, and does api_base end where its API begins (/v1)?",
+            ) from error
+        if not isinstance(value, dict):
+            raise errors.BadAnswerError(f"{self.api_base} answered with no JSON object: {self._excerpt(content)}")
+        return value
+
+    def _excerpt(self, content: bytes) -> str:
+        return self.quote(content.decode(errors="replace"))
+
+    def quote(self, text: str) -> str:
+        """Repeat the beginning of a foreign text in a message: without the key and control characters."""
+        return repr(one_line(self.key.redact(whole(text).encode()).decode(), _QUOTED))
+
+    def _refusal(self, response: httpx2.Response, content: bytes, path: str, model: str) -> Exception:
+        """Make the error for a status that is no success."""
+        code, words = read_error(content)
+        location = response.headers.get("location", "nowhere")
+        refusal = Refusal(
+            self.api_base,
+            path,
+            model,
+            response.status_code,
+            code,
+            said=self.quote(words or f"status {response.status_code}"),
+            names_model=bool(model) and model in words,
+            location=self.quote(location),
+        )
+        error = refusal.error()
+        if is_retried(response.status_code) and not error.fatal:
+            return TransientError(error, read_retry_after(response.headers.get("retry-after")))
+        return error
+
+    def _unreachable(self, error: Exception) -> errors.ApiError:
+        return errors.UnreachableError(
+            f"No server answers at {self.api_base}: {self.quote(str(error) or type(error).__name__)}",
+            advice="Start the server, or correct api_base.",
+        )
+
+    def _late(self) -> errors.ApiError:
+        return errors.AnswerTimeoutError(
+            f"{self.api_base} gave no whole answer within {self.timeout:g} s.",
+            advice="Raise the timeout, or lower the concurrency if the server is overloaded.",
+        )
+
+    def _cut(self, error: Exception) -> errors.ApiError:
+        reason = self.quote(str(error) or type(error).__name__)
+        return errors.ConnectionCutError(f"{self.api_base} broke off the connection: {reason}")
+
+
+def check_api_base(api_base: str) -> str:
+    """Return the address without a trailing slash.
+
+    Raises:
+        UsageError: If it is no http(s) address, or carries a password or a query, which would end up in logs.
+    """
+    parts = urlsplit(api_base.strip())
+    try:
+        fine = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port that is no number
+        fine = False
+    if not fine:
+        raise UsageError(f"api_base is no http(s) address: {api_base!r}.", advice="Example: http://localhost:8000/v1")
+    if parts.username or parts.password or parts.query or parts.fragment:
+        raise UsageError(
+            "api_base must not hold a user name, a password or a query.", advice="Give the key as api_key."
+        )
+    return api_base.strip().rstrip("/")
+
+
+def is_loopback(api_base: str) -> bool:
+    """Tell whether the address is this machine itself."""
+    host = urlsplit(api_base).hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+
+
+def _bearer(key: Secret) -> httpx2.Auth:
+    """Make the authorisation a flow of the HTTP library: no variable or argument of ours holds the key's text."""
+    import httpx2
+
+    class Bearer(httpx2.Auth):
+        def auth_flow(self, request: httpx2.Request) -> Generator[httpx2.Request, httpx2.Response, None]:
+            request.headers["Authorization"] = f"Bearer {key.reveal()}"
+            yield request
+
+    return Bearer()
