@@ -54,7 +54,7 @@ def test_every_request_is_answered_and_paid_once_though_a_fifth_fails():
 
 
 def test_replies_come_as_they_arrive():
-    slow_first = lambda path, body, attempt: Stall(0.5) if "question 0" in str(body) else None  # noqa: ARG005, E731
+    slow_first = lambda path, body, attempt: Stall(0.5) if "question 0" in str(body) else None  # noqa: E731
     with OpenAIServer(fault=slow_first) as server:
         ids = [reply.id for reply in ApiClient(server.api_base, concurrency=4).map(question(i) for i in range(6))]
     assert ids[-1] == "0"
@@ -130,7 +130,7 @@ def collect(replies, into):
 
 
 def test_a_fatal_error_stops_the_run_but_keeps_what_is_paid():
-    wrong_key_later = lambda path, body, attempt: Status(401) if "question 5" in str(body) else None  # noqa: ARG005, E731
+    wrong_key_later = lambda path, body, attempt: Status(401) if "question 5" in str(body) else None  # noqa: E731
     arrived = []
     with OpenAIServer(delay=0.05, fault=wrong_key_later) as server:
         replies = ApiClient(server.api_base, concurrency=2).map(question(i) for i in range(1000))
@@ -260,7 +260,7 @@ def test_a_server_that_drips_times_out_too():
 
 
 def test_one_late_answer_does_not_stop_the_others():
-    late = lambda path, body, attempt: Stall(2.0) if "question 3" in str(body) else None  # noqa: ARG005, E731
+    late = lambda path, body, attempt: Stall(2.0) if "question 3" in str(body) else None  # noqa: E731
     with OpenAIServer(fault=late) as server:
         client = ApiClient(server.api_base, timeout=0.4, retry=Retry(tries=1))
         replies = {reply.id: reply for reply in client.map(question(i) for i in range(10))}

@@ -91,7 +91,7 @@ def test_wrong_embeddings_are_refused(body, words):
 
 
 def test_another_size_in_a_later_batch_is_refused():
-    def fault(path, body, attempt):  # noqa: ARG001
+    def fault(path, body, attempt):
         return Raw(b'{"data": [{"index": 0, "embedding": [1, 2]}]}') if body["input"] == ["c"] else None
 
     with OpenAIServer(fault=fault) as server, pytest.raises(api_errors.BadAnswerError, match=r"\[2, 8\]"):

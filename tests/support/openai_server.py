@@ -81,7 +81,7 @@ def random_faults(rate: float, *faults: Fault, seed: int = 0) -> Callable[[str, 
     """Make a fault function that picks one of `faults` for about `rate` of all POSTs."""
     generator, lock = random.Random(seed), threading.Lock()
 
-    def fault(path: str, body: Any, attempt: int) -> Fault | None:  # noqa: ARG001
+    def fault(path: str, body: Any, attempt: int) -> Fault | None:
         with lock:
             return generator.choice(faults) if generator.random() < rate else None
 
@@ -90,7 +90,7 @@ def random_faults(rate: float, *faults: Fault, seed: int = 0) -> Callable[[str, 
 
 def first_attempts(count: int, fault: Fault) -> Callable[[str, Any, int], Fault | None]:
     """Make a fault function that spoils the first `count` attempts of each request."""
-    return lambda path, body, attempt: fault if attempt <= count else None  # noqa: ARG005
+    return lambda path, body, attempt: fault if attempt <= count else None
 
 
 class OpenAIServer:
