@@ -1,5 +1,7 @@
 """One embedding pass serves everything, and no sample disappears."""
 
+import time
+
 import numpy as np
 import pytest
 
@@ -117,3 +119,15 @@ def test_a_model_that_gives_nan_is_an_error(tmp_path):
 
     with pytest.raises(ModelError, match="NaN"):
         embeddings(encoder, tmp_path).texts(["a"])
+
+
+def test_many_threads_load_the_model_once(tmp_path):
+    found = listing(write_classification(tmp_path / "data", n=12))
+    model = lazy(random_encoder())
+    model._card = random_encoder().card
+    original = model.family.load
+    model.family.load = lambda spec: (time.sleep(0.05), original(spec))[1]
+
+    LocalEmbeddings(model, EmbeddingStore(tmp_path / "store"), workers=8).images(found)
+
+    assert model.family.loads == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import threading
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -37,6 +38,7 @@ class LazyEncoder:
         self.family = family
         self._encoder: Encoder | None = None
         self._card: ModelCard | None = None
+        self._loading = threading.Lock()
 
     @property
     def loaded(self) -> bool:
@@ -51,14 +53,15 @@ class LazyEncoder:
         return self._card
 
     def load(self) -> Encoder:
-        """Return the loaded model."""
-        if self._encoder is None:
-            self._encoder = self.family.load(self.spec)
-            self._card = self._encoder.card
-            path = self._card_path()
-            if path is not None:
-                write_atomic(path, json.dumps(dataclasses.asdict(self._card)).encode())
-        return self._encoder
+        """Return the loaded model. The threads that prepare pictures may all ask at once; one of them loads."""
+        with self._loading:
+            if self._encoder is None:
+                self._encoder = self.family.load(self.spec)
+                self._card = self._encoder.card
+                path = self._card_path()
+                if path is not None:
+                    write_atomic(path, json.dumps(dataclasses.asdict(self._card)).encode())
+            return self._encoder
 
     def _card_path(self) -> Path | None:
         identity = self.family.identity(self.spec)
