@@ -22,9 +22,12 @@ def test_a_write_that_fails_leaves_the_old_content_and_nothing_else(tmp_path):
     path = tmp_path / "file"
     write_atomic(path, b"old")
 
-    with pytest.raises(RuntimeError), atomic_file(path) as stream:
-        stream.write(b"half of the n")
-        raise RuntimeError
+    def fail_halfway():
+        with atomic_file(path) as stream:
+            stream.write(b"half of the n")
+            raise RuntimeError
 
+    with pytest.raises(RuntimeError):
+        fail_halfway()
     assert path.read_bytes() == b"old"
     assert [found.name for found in tmp_path.iterdir() if found.is_file()] == ["file"]
