@@ -85,6 +85,7 @@ def test_tokens_are_those_of_stanford(caption, tokens):
 
 
 @given(st.text())
+@settings(deadline=None)
 def test_tokens_of_any_text_hold_no_space_and_no_dropped_mark(text):
     for token in ptb_tokens(text):
         assert token

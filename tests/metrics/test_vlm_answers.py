@@ -85,7 +85,7 @@ def test_missing_options_cannot_be_chosen():
 
 
 @given(ANY_TEXT, ANY_TEXT)
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 def test_no_text_makes_the_functions_raise(answer, other):
     options = {"A": other, "B": "dog", "Z": ""}
     for extract in answers.EXTRACTORS.values():
@@ -156,6 +156,7 @@ def _textbook_distance(first, second):
 
 
 @given(st.text(alphabet="abé", max_size=80), st.text(alphabet="abé", max_size=80))
+@settings(deadline=None)
 @example("", "")
 @example("kitten", "sitting")
 def test_edit_distance_is_the_textbook_one(first, second):
@@ -167,6 +168,7 @@ def test_edit_distance_of_long_texts():
 
 
 @given(st.text(max_size=20), st.lists(st.text(max_size=20), min_size=1, max_size=5))
+@settings(deadline=None)
 def test_anls_is_one_for_an_answer_itself_and_never_between_zero_and_a_half(prediction, targets):
     score = answers.anls(prediction, targets)
 
@@ -193,6 +195,7 @@ def test_a_row_without_answers_cannot_be_scored():
 
 
 @given(st.lists(st.text() | st.integers() | st.booleans() | st.floats(allow_nan=False, allow_infinity=False)))
+@settings(deadline=None)
 def test_a_printed_list_is_read_back(values):
     assert literal_list(repr(values)) == values
     assert text_list(repr(values)) == [str(value) for value in values]

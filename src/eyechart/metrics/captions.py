@@ -31,8 +31,9 @@ def score_captions(
 ) -> dict[str, float]:
     """Score one predicted caption per image against its reference captions, times 100 as VLMEvalKit reports.
 
-    `whitespace` takes the captions as they are, capitals and punctuation included, like VLMEvalKit; `ptb` lower-cases
-    and tokenises as COCO's evaluation does. CIDEr compares with the other images, so it is 0 for a single one.
+    `whitespace` takes the captions as they are, capitals and punctuation included, like VLMEvalKit; `ptb`
+    lower-cases and tokenises as COCO's evaluation does. CIDEr compares with the other images, so it is 0
+    for a single one.
     """
     if tokenizer not in TOKENIZERS:
         raise ValueError(f"unknown tokenizer {tokenizer!r}: choose one of {', '.join(TOKENIZERS)}")
