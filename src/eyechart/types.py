@@ -155,7 +155,7 @@ class Encoder(Protocol):
         ...
 
     def prepare_image(self, image: Image.Image) -> NDArray[np.float32]:
-        """Transform one decoded picture to the tower's input. Called from several threads."""
+        """Transform one decoded RGB picture to the tower's input. Called from several threads."""
         ...
 
     def encode_images(self, batch: NDArray[np.float32]) -> Vectors:
