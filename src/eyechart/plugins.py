@@ -9,13 +9,17 @@ from typing import Any, Literal
 
 from eyechart.errors import UsageError, unknown_name
 
-Group = Literal["models", "datasets", "tasks"]
+Group = Literal["models", "generators", "datasets", "tasks"]
 
 BUILT_IN: dict[Group, dict[str, str]] = {
     "models": {
         "onnx": "eyechart.models.onnx:OnnxFamily",
         "open_clip": "eyechart.models.open_clip:OpenClipFamily",
         "transformers": "eyechart.models.transformers:TransformersFamily",
+    },
+    "generators": {
+        "api": "eyechart.generators.api:ApiFamily",
+        "transformers": "eyechart.generators.transformers:TransformersFamily",
     },
     "datasets": {
         "folder": "eyechart.datasets.folder:open_folder",
@@ -60,7 +64,12 @@ def load(group: Group, name: str) -> Any:
         ) from error
 
 
-_WORDS: dict[Group, str] = {"models": "model type", "datasets": "dataset reader", "tasks": "task"}
+_WORDS: dict[Group, str] = {
+    "models": "model type",
+    "generators": "generator type",
+    "datasets": "dataset reader",
+    "tasks": "task",
+}
 
 
 @cache

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
@@ -97,6 +97,26 @@ class Shard(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A text that can be found."""
+
+    id: str
+    text: str
+    meta: Mapping[str, Any] = field(default_factory=dict)
+    """Whatever else its source knows, such as the picture that the text describes."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextCollection:
+    """Text retrieval data: documents, queries, and how relevant which document is to which query."""
+
+    documents: tuple[Document, ...]
+    queries: tuple[Document, ...]
+    relevance: Mapping[str, Mapping[str, float]]
+    """By query id, then by document id; a document that is not named is not relevant."""
+
+
 # ------------------------------------------------------------------------------------------------ models
 
 
@@ -155,7 +175,7 @@ class Encoder(Protocol):
         ...
 
     def prepare_image(self, image: Image.Image) -> NDArray[np.float32]:
-        """Transform one decoded RGB picture to the tower's input. Called from several threads."""
+        """Transform one decoded picture to the tower's input. Called from several threads."""
         ...
 
     def encode_images(self, batch: NDArray[np.float32]) -> Vectors:
@@ -168,6 +188,75 @@ class Encoder(Protocol):
 
     def truncated(self, texts: Sequence[str]) -> list[bool]:
         """Tell for each text whether it is longer than the model reads."""
+        ...
+
+
+Role = Literal["system", "user", "assistant"]
+Part = str | Picture
+"""A piece of a message: a text, or a picture that is read and encoded when it is sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One turn of a conversation: texts and pictures in the order in which the model shall see them."""
+
+    role: Role
+    parts: tuple[Part, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """One question to a generator: the conversation so far, and an id to recognise the answer by."""
+
+    id: str
+    messages: tuple[Message, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a generator said to one prompt."""
+
+    text: str
+    thinking: str = ""
+    """Reasoning that the server or the model's tags set apart; never part of the text."""
+    finish_reason: str = ""
+    """As the server calls it: stop, length (cut at the longest answer), content_filter, ..."""
+    usage: Mapping[str, int] = field(default_factory=dict)
+    """prompt_tokens and completion_tokens, where they are known."""
+    error: str = ""
+    """Why there is no answer; the text is then empty."""
+
+
+@runtime_checkable
+class Generator(Protocol):
+    """A model that turns messages into text. It knows nothing of benchmarks."""
+
+    @property
+    def card(self) -> ModelCard:
+        """Describe the model with its generation settings: other settings, other fingerprint."""
+        ...
+
+    def generate(self, messages: Sequence[Message]) -> Answer:
+        """Answer one conversation.
+
+        What concerns this conversation only (a broken picture, a refusal) is the answer's error. What will meet every
+        other conversation as well (a wrong key, a server that is down) is raised.
+        """
+        ...
+
+
+@runtime_checkable
+class BatchGenerator(Generator, Protocol):
+    """A generator that answers many conversations faster than one after the other."""
+
+    def generate_many(
+        self, prompts: Iterable[Prompt], keep: Callable[[str, Answer], None] = ...
+    ) -> Iterator[tuple[str, Answer]]:
+        """Answer prompts in any order, each with its id, reading them only as fast as they are answered.
+
+        ``keep`` is called with each answer (not with errors) the moment it is there, before another prompt takes its
+        place: whoever is killed afterwards has not paid in vain.
+        """
         ...
 
 

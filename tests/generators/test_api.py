@@ -1,0 +1,91 @@
+"""Generators behind a real server."""
+
+import pytest
+
+from eyechart.errors import UsageError
+from eyechart.generators.api import ApiFamily
+from eyechart.generators.base import Access
+from eyechart.media import Picture
+from eyechart.types import BatchGenerator, Generator, Message, ModelSpec, Prompt
+from support.data import encoded, picture
+from support.openai_server import OpenAIServer
+
+FAMILY = ApiFamily()
+
+
+def spec_of(server, **options):
+    return ModelSpec("api", "test-model", options={"api_base": server.api_base, **options})
+
+
+def question(text="What?"):
+    return (Message("system", ("Be brief.",)), Message("user", (Picture("test", data=encoded(picture(0))), text)))
+
+
+def test_a_conversation_is_sent_in_order_with_its_settings():
+    with OpenAIServer(answer=lambda _: "A cat.") as server:
+        generator = FAMILY.load(spec_of(server, settings={"temperature": 0.5, "max_tokens": 9}), Access())
+        answer = generator.generate(question())
+
+    body = server.requests[-1].body
+    assert (answer.text, answer.finish_reason) == ("A cat.", "stop")
+    assert answer.usage == {"prompt_tokens": 10, "completion_tokens": 5}
+    assert body["messages"][0] == {"role": "system", "content": "Be brief."}
+    assert [part["type"] for part in body["messages"][1]["content"]] == ["image_url", "text"]
+    assert (body["temperature"], body["max_tokens"]) == (0.5, 9)
+    assert isinstance(generator, Generator)
+    assert isinstance(generator, BatchGenerator)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"role": "assistant", "content": "<think>Hm, ears.</think>A cat."},
+        {"role": "assistant", "content": "A cat.", "reasoning_content": "Hm, ears."},
+    ],
+)
+def test_thinking_is_set_apart(message):
+    with OpenAIServer(answer=lambda _: message) as server:
+        answer = FAMILY.load(spec_of(server), Access()).generate(question())
+
+    assert (answer.text, answer.thinking) == ("A cat.", "Hm, ears.")
+
+
+def test_a_broken_picture_is_an_answer_with_an_error_and_costs_nothing():
+    broken = Message("user", (Picture("bad.png", data=b"junk"), "What?"))
+    with OpenAIServer() as server:
+        answers = dict(
+            FAMILY.load(spec_of(server), Access()).generate_many([Prompt("bad", (broken,)), Prompt("good", question())])
+        )
+
+    assert "bad.png" in answers["bad"].error
+    assert not answers["good"].error
+    assert sum(server.paid.values()) == 1
+
+
+def test_the_fingerprint_changes_with_server_model_and_settings_only():
+    base = {"api_base": "http://localhost:1/v1"}
+    specs = [
+        ModelSpec("api", "a", options=base),
+        ModelSpec("api", "b", options=base),
+        ModelSpec("api", "a", options={"api_base": "http://localhost:2/v1"}),
+        ModelSpec("api", "a", options={**base, "settings": {"seed": 1}}),
+        ModelSpec("api", "a", options={**base, "max_edge": 100}),
+    ]
+
+    prints = [FAMILY.load(spec, Access()).card.fingerprint for spec in specs]
+
+    assert len(set(prints)) == 5
+    assert FAMILY.load(specs[0], Access(concurrency=99, timeout=1)).card.fingerprint == prints[0]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({}, "has no api_base"),
+        ({"api_base": "localhost:8000"}, "no http"),
+        ({"api_base": "http://x/v1", "settings": {"messages": []}}, "set by Eyechart itself"),
+    ],
+)
+def test_what_cannot_work_is_refused_without_asking(options, said):
+    with pytest.raises(UsageError, match=said):
+        FAMILY.check(ModelSpec("api", "m", options=options))

@@ -1,0 +1,121 @@
+"""Local generators: a tiny random LLaVA, saved by the library, loaded through our path."""
+
+import json
+
+import pytest
+
+from eyechart.errors import ModelError, UsageError
+from eyechart.generators.base import Access, LazyGenerator
+from eyechart.generators.transformers import TransformersFamily
+from eyechart.media import Picture
+from eyechart.types import Message, ModelSpec, Prompt
+from support.data import encoded, picture
+from support.tiny_vlm import save_tiny_vlm
+
+FAMILY = TransformersFamily()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return save_tiny_vlm(tmp_path_factory.mktemp("vlm"))
+
+
+def spec_of(folder, **settings):
+    return ModelSpec("transformers", str(folder), options={"settings": {"max_tokens": 8, **settings}})
+
+
+def question(seed, text="Describe this"):
+    return (Message("user", (Picture("test", data=encoded(picture(seed))), text)),)
+
+
+def test_the_answer_is_that_of_the_librarys_documented_usage(folder):
+    import torch
+    from transformers import AutoModelForImageTextToText, AutoProcessor
+
+    processor, model = (kind.from_pretrained(folder) for kind in (AutoProcessor, AutoModelForImageTextToText))
+    chat = [{"role": "user", "content": [{"type": "image", "image": picture(3)}, {"type": "text", "text": "What?"}]}]
+    inputs = processor.apply_chat_template(
+        chat, add_generation_prompt=True, tokenize=True, return_dict=True, return_tensors="pt"
+    )
+    with torch.inference_mode():
+        out = model.generate(**inputs, max_new_tokens=8, do_sample=False)
+    expected = processor.decode(out[0, inputs["input_ids"].shape[1] :], skip_special_tokens=True).strip()
+
+    answer = FAMILY.load(spec_of(folder), Access()).generate(question(3, "What?"))
+
+    assert answer.text == expected
+    assert answer.usage == {"prompt_tokens": inputs["input_ids"].shape[1], "completion_tokens": 8}
+    assert answer.finish_reason == "length"
+
+
+def test_batches_of_different_lengths_answer_like_single_questions(folder):
+    prompts = [Prompt(str(i), question(i, "Describe" + " this" * i)) for i in range(5)]
+    one, many = (FAMILY.load(spec_of(folder), Access(batch_size=size)) for size in (1, 4))
+
+    assert dict(many.generate_many(prompts)) == dict(one.generate_many(prompts))
+
+
+def test_the_picture_counts(folder):
+    generator = FAMILY.load(spec_of(folder, max_tokens=12), Access())
+
+    answers = {generator.generate(question(seed)).text for seed in range(6)}
+
+    assert len(answers) > 1
+
+
+def test_a_broken_picture_fails_alone(folder):
+    broken = (Message("user", (Picture("bad.png", data=b"not a picture"), "What?")),)
+    prompts = [Prompt("good", question(0)), Prompt("bad", broken)]
+
+    answers = dict(FAMILY.load(spec_of(folder), Access(batch_size=2)).generate_many(prompts))
+
+    assert "bad.png: cannot decode" in answers["bad"].error
+    assert not answers["good"].error
+
+
+def test_every_answer_is_kept_before_it_is_given(folder):
+    kept = []
+    for name, answer in FAMILY.load(spec_of(folder), Access(batch_size=2)).generate_many(
+        [Prompt(str(i), question(i)) for i in range(3)], lambda *pair: kept.append(pair)
+    ):
+        assert (name, answer) in kept
+
+
+def test_the_fingerprint_changes_with_weights_and_settings_only(folder, tmp_path):
+    other = save_tiny_vlm(tmp_path / "other", seed=1)
+    specs = [spec_of(folder), spec_of(folder, max_tokens=9), spec_of(other)]
+
+    prints = [FAMILY.load(spec, Access()).card.fingerprint for spec in specs]
+
+    assert len(set(prints)) == 3
+    assert FAMILY.load(spec_of(folder), Access(batch_size=7)).card.fingerprint == prints[0]
+
+
+def test_the_card_is_known_to_the_next_run_without_loading(folder):
+    spec = spec_of(folder)
+    card = LazyGenerator(spec, FAMILY, Access()).card
+
+    class NeverLoaded(TransformersFamily):
+        def load(self, spec, access):
+            raise AssertionError("loaded")
+
+    assert LazyGenerator(spec, NeverLoaded(), Access()).card == card
+
+
+def test_a_model_that_cannot_write_is_refused_before_loading(tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "clip"}))
+
+    with pytest.raises(UsageError, match="clip model, which does not write text about pictures"):
+        FAMILY.check(spec_of(tmp_path))
+
+
+def test_a_missing_folder_and_a_missing_template_are_clear_errors(folder, tmp_path):
+    import shutil
+
+    with pytest.raises(ModelError, match="There is no"):
+        FAMILY.check(spec_of(tmp_path / "nowhere"))
+    copy = shutil.copytree(folder, tmp_path / "copy")
+    (copy / "chat_template.jinja").unlink()
+
+    with pytest.raises(ModelError, match="no chat template"):
+        FAMILY.load(spec_of(copy), Access())
