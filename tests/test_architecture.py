@@ -11,8 +11,9 @@ LAYERS = [
     {"errors", "types", "media", "files", "progress", "demo"},
     {"metrics", "stats", "store", "results", "responses", "listing", "provenance", "api"},
     {"tasks", "models", "datasets", "generators"},
-    {"plugins", "config", "plan"},
+    {"plugins", "config", "plan", "task_config"},
     {"run", "engine", "report"},
+    {"workflow"},
     {"cli", "__main__", "__init__"},
 ]
 """From the ground up: a module may import from its own layer and from those below."""

@@ -9,6 +9,7 @@ __version__ = "0.1.0"
 
 _PUBLIC = {
     "evaluate": "eyechart.run",
+    "run_task": "eyechart.workflow.main",
     "read_result": "eyechart.results",
     "Result": "eyechart.results",
     "EyechartError": "eyechart.errors",
@@ -19,7 +20,17 @@ _PUBLIC = {
 }
 """Public names and where they live; they are imported on first use, so that ``import eyechart`` is instant."""
 
-__all__ = ["Encoder", "EyechartError", "ModelCard", "ModelSpec", "Result", "Sample", "evaluate", "read_result"]
+__all__ = [
+    "Encoder",
+    "EyechartError",
+    "ModelCard",
+    "ModelSpec",
+    "Result",
+    "Sample",
+    "evaluate",
+    "read_result",
+    "run_task",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -73,14 +73,7 @@ class Planner:
     def job(self, model: ModelSpec, name: str, language: str, task_name: str, options: Mapping[str, Any]) -> Job:
         """Make one job and check that its dataset and task fit."""
         config = self.config
-        spec = resolve_dataset(
-            name,
-            config.dataset_root,
-            split=config.split,
-            language=language,
-            limit=config.limit,
-            options=self._options(),
-        )
+        spec = self.dataset_spec(name, language)
         dataset = self.open(spec)
         info = dataset.info
         task = self.task(task_name if task_name != "auto" else TASK_OF_KIND[info.kind])
@@ -102,6 +95,18 @@ class Planner:
             batch_size=config.batch_size,
             workers=config.num_workers,
             on_error=config.on_error,
+        )
+
+    def dataset_spec(self, name: str, language: str) -> DatasetSpec:
+        """Find out what a dataset's name stands for."""
+        config = self.config
+        return resolve_dataset(
+            name,
+            config.dataset_root,
+            split=config.split,
+            language=language,
+            limit=config.limit,
+            options=self._options(),
         )
 
     def open(self, spec: DatasetSpec) -> Dataset:

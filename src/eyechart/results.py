@@ -33,6 +33,8 @@ class Result:
     task: str
     language: str
     metrics: Mapping[str, float]
+    facts: Mapping[str, str | bool] = field(default_factory=dict)
+    """What a task reports that is no number (save_path, ...); in the file it stands among the metrics."""
     intervals: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     chance: Mapping[str, float] = field(default_factory=dict)
     counts: Mapping[str, int] = field(default_factory=dict)
@@ -169,7 +171,7 @@ def _to_dict(result: Result) -> dict[str, Any]:
         "model": result.model,
         "pretrained": result.pretrained,
         "task": result.task,
-        "metrics": dict(result.metrics),
+        "metrics": {**result.facts, **result.metrics},
         "language": result.language,
     }
     body.update(result.extra)
@@ -191,14 +193,16 @@ def _to_dict(result: Result) -> dict[str, Any]:
     return cleaned
 
 
-_OUR_KEYS = frozenset(Result.__dataclass_fields__) - {"extra", "path"}
+_OUR_KEYS = frozenset(Result.__dataclass_fields__) - {"extra", "facts", "path"}
 
 
 def result_from_dict(body: Mapping[str, Any], path: Path) -> Result:
     """Make a result of the object in a result file; unknown keys are kept in ``extra``."""
-    metrics = {str(key): float(value) for key, value in body["metrics"].items() if isinstance(value, int | float)}
+    numbers = {key: value for key, value in body["metrics"].items() if not isinstance(value, bool | str)}
+    metrics = {str(key): float(value) for key, value in numbers.items() if isinstance(value, int | float)}
     known = {key: body[key] for key in _OUR_KEYS if key in body}
     known["metrics"] = {key: value for key, value in metrics.items() if math.isfinite(value)}
+    known["facts"] = {key: value for key, value in body["metrics"].items() if key not in numbers}
     known["intervals"] = {key: (pair[0], pair[1]) for key, pair in body.get("intervals", {}).items()}
     for key in ("notices", "failures"):
         known[key] = tuple(body.get(key, ()))

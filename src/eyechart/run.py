@@ -74,9 +74,11 @@ def evaluate(progress: Progress | None = None, **settings: Any) -> list[Result]:
     return [report.result for report in reports if report.result is not None]
 
 
-def run_jobs(jobs: Sequence[Job], config: Config, progress: Progress | None = None) -> Iterator[JobReport]:
+def run_jobs(
+    jobs: Sequence[Job], config: Config, progress: Progress | None = None, session: Session | None = None
+) -> Iterator[JobReport]:
     """Run jobs one after the other; jobs of one model share it, and a failing job does not stop the others."""
-    session = Session(progress or NoProgress())
+    session = session or Session(progress or NoProgress())
     for spec, group in groupby(jobs, key=lambda job: job.model):
         model = open_model(spec)
         for job in group:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from eyechart.datasets import jsonl
+from eyechart.datasets.custom import find_custom
 from eyechart.demo import data_folder
 from eyechart.errors import DataError, UsageError, nearest
 from eyechart.types import DatasetSpec
@@ -61,7 +62,7 @@ def _find(name: str, root: str) -> tuple[str, str]:
     if name in DEMO:
         return "wds", str(data_folder(name.removeprefix("demo/")))
     if name == CUSTOM:
-        return "jsonl", root
+        return find_custom(Path(root))
     prefix, slash, _ = name.partition("/")
     if slash and prefix in PREFIXES:
         return PREFIXES[prefix], root

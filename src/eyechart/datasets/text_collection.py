@@ -1,0 +1,155 @@
+"""Text retrieval folders: ``corpus.jsonl``, ``queries.jsonl``, relevance in ``qrels/{split}.tsv`` or ``qrels.jsonl``.
+
+Both forms of relevance are written, because both are in use: the tab-separated one by BEIR and by EvalScope up to 1.7,
+the JSON lines by EvalScope since.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from eyechart.datasets.rows import Problems
+from eyechart.errors import DataError
+from eyechart.files import write_atomic
+from eyechart.types import Document, TextCollection
+
+CORPUS, QUERIES, QRELS = "corpus.jsonl", "queries.jsonl", "qrels.jsonl"
+COLUMNS = ("query-id", "corpus-id", "score")
+
+Row = Mapping[str, Any]
+
+
+def read_collection(folder: Path, split: str = "test") -> TextCollection:
+    """Read a folder; every bad line is reported with its number.
+
+    Ids may be numbers or texts; a document's title stands before its text. ``qrels/{split}.tsv`` is read if it is
+    there, else ``qrels.jsonl``.
+
+    Raises:
+        DataError: If a file is missing, a line is bad, an id occurs twice, or relevance names an unknown query.
+    """
+    if not folder.is_dir():
+        raise DataError(f"There is no folder {folder}.", advice="Check data_path (or dataset_path).")
+    documents = _texts(folder / CORPUS)
+    queries = _texts(folder / QUERIES)
+    table = folder / "qrels" / f"{split}.tsv"
+    path = table if table.is_file() else folder / QRELS
+    known = {query.id for query in queries}
+    problems = Problems(path)
+    relevance: dict[str, dict[str, float]] = {}
+    for number, row in _relevance_rows(path, split):
+        reason = _bad_relevance(row, known)
+        if reason:
+            problems.add(number, reason)
+        else:
+            relevance.setdefault(str(row["query-id"]), {})[str(row["corpus-id"])] = float(row["score"])
+    problems.raise_if_any()
+    return TextCollection(documents, queries, relevance)
+
+
+def write_collection(collection: TextCollection, folder: Path, split: str = "test") -> None:
+    """Write a folder as EvalScope's ``image_caption`` does, ids as numbers where they are numbers."""
+    write_atomic(folder / CORPUS, _lines(_text_row(document) for document in collection.documents))
+    write_atomic(folder / QUERIES, _lines(_text_row(query) for query in collection.queries))
+    rows = [
+        {"query-id": _number(query), "corpus-id": _number(document), "score": _number(score)}
+        for query, documents in collection.relevance.items()
+        for document, score in documents.items()
+    ]
+    write_atomic(folder / QRELS, _lines(rows))
+    table = "".join("\t".join(map(str, line)) + "\n" for line in (COLUMNS, *(row.values() for row in rows)))
+    write_atomic(folder / "qrels" / f"{split}.tsv", table.encode())
+
+
+def collection_files(folder: Path, split: str = "test") -> tuple[Path, ...]:
+    """Return the files that `write_collection` writes."""
+    return (folder / CORPUS, folder / QUERIES, folder / QRELS, folder / "qrels" / f"{split}.tsv")
+
+
+def _texts(path: Path) -> tuple[Document, ...]:
+    problems = Problems(path)
+    found: dict[str, Document] = {}
+    for number, row in _json_rows(path):
+        name, text = row.get("_id"), row.get("text")
+        if not isinstance(name, str | int) or isinstance(name, bool) or not isinstance(text, str):
+            problems.add(number, "_id (a text or a number) and text (a text) are needed")
+        elif str(name) in found:
+            problems.add(number, f"the _id {name!r} occurs twice")
+        else:
+            title = row.get("title")
+            whole = f"{title} {text}".strip() if isinstance(title, str) and title else text
+            meta = {key: value for key, value in row.items() if key not in ("_id", "text", "title")}
+            found[str(name)] = Document(str(name), whole, meta)
+            if not whole.strip():
+                problems.add(number, "the text is empty")
+    problems.raise_if_any()
+    if not found:
+        raise DataError(f"{path} has no lines.")
+    return tuple(found.values())
+
+
+def _json_rows(path: Path) -> Iterator[tuple[int, Row]]:
+    if not path.is_file():
+        raise DataError(
+            f"There is no {path}.", advice=f"A text retrieval folder holds {CORPUS}, {QUERIES} and relevance."
+        )
+    with path.open(encoding="utf-8", errors="surrogateescape") as stream:
+        for number, line in enumerate(stream, 1):
+            if line.strip():
+                try:
+                    row = json.loads(line)
+                except ValueError as error:
+                    raise DataError(f"{path}, line {number}: not valid JSON ({error}).") from error
+                if not isinstance(row, dict):
+                    raise DataError(f"{path}, line {number}: not a JSON object.")
+                yield number, row
+
+
+def _relevance_rows(path: Path, split: str) -> Iterator[tuple[int, Row]]:
+    if path.suffix != ".tsv":
+        if not path.is_file():
+            raise DataError(
+                f"There is no relevance in {path.parent}.", advice=f"It goes into qrels/{split}.tsv or {QRELS}."
+            )
+        yield from _json_rows(path)
+        return
+    with path.open(encoding="utf-8-sig", newline="") as stream:
+        reader = csv.reader(stream, delimiter="\t", quoting=csv.QUOTE_NONE)
+        for number, cells in enumerate(reader, 1):
+            if cells and not (number == 1 and cells[0].strip() == COLUMNS[0]):
+                yield number, dict(zip(COLUMNS, (cell.strip() for cell in cells), strict=False))
+
+
+def _bad_relevance(row: Row, queries: set[str]) -> str:
+    if any(row.get(column) in (None, "") for column in COLUMNS):
+        return f"needs {', '.join(COLUMNS)}"
+    if str(row["query-id"]) not in queries:
+        return f"there is no query {row['query-id']!r}"
+    try:
+        score = float(row["score"])
+    except (TypeError, ValueError):
+        return f"the score {row['score']!r} is not a number"
+    return "" if math.isfinite(score) else "the score is not a number"
+
+
+def _text_row(document: Document) -> Row:
+    return {"_id": _number(document.id), "text": document.text, **document.meta}
+
+
+def _number(value: str | float) -> str | int | float:
+    """Return a number as the file shows it: ids and scores that are whole numbers, without quotes or a point."""
+    if isinstance(value, str):
+        return int(value) if value.isascii() and value.isdigit() and str(int(value)) == value else value
+    return int(value) if value == int(value) else value
+
+
+def _lines(rows: Iterable[Row]) -> bytes:
+    return b"".join(
+        json.dumps(row, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass") + b"\n"
+        for row in rows
+    )

@@ -1,0 +1,137 @@
+"""Captions from a generator, and from them a text retrieval dataset: which text finds which picture's caption."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from eyechart.listing import Failure, Listing
+from eyechart.responses import turns_key
+from eyechart.tasks.base import Prediction
+from eyechart.types import Answer, Document, Message, Metric, Notice, Outcome, Prompt, TextCollection
+
+NAME = "image_caption"
+VERSION = 1
+
+Ask = Callable[[Iterable[Prompt]], Iterable[tuple[str, Answer]]]
+
+
+@dataclass(frozen=True)
+class CaptionPrediction(Prediction):
+    """A caption for each picture that got one."""
+
+    positions: tuple[int, ...]
+    """Where each captioned picture stands in the listing: the document ids."""
+    answers: tuple[Answer, ...]
+    sources: Mapping[str, str]
+    """Where each picture came from, by its id."""
+
+
+def is_caption(answer: Answer) -> bool:
+    """Tell whether an answer can stand for a picture: an empty one cannot be found by anything."""
+    return not answer.error and bool(answer.text.strip())
+
+
+def caption_key(picture: bytes, prompt: str) -> str:
+    """Return the name of a prompt in the response store from the picture's digest, without reading the picture."""
+    return turns_key([("user", [{"picture": picture.hex()}, prompt])])
+
+
+def prompts(listing: Listing, prompt: str) -> Iterator[Prompt]:
+    """Ask for each picture of the listing: the picture, then the words."""
+    listed = {entry.id for entry in listing.entries}
+    for sample in listing.samples():
+        if sample.id in listed:
+            yield Prompt(sample.id, (Message("user", (sample.image, prompt)),))
+
+
+def predict(listing: Listing, ask: Ask, prompt: str) -> CaptionPrediction:
+    """Caption every picture; those that fail after all tries, or get an empty caption, are listed."""
+    sources: dict[str, str] = {}
+
+    def noted() -> Iterator[Prompt]:
+        for asked in prompts(listing, prompt):
+            sources[asked.id] = next(part.source for part in asked.messages[0].parts if not isinstance(part, str))
+            yield asked
+
+    answers = dict(ask(noted()))
+    kept = [i for i, entry in enumerate(listing.entries) if is_caption(answers[entry.id])]
+    failures = [
+        Failure(entry.id, _reason(answers[entry.id])) for entry in listing.entries if not is_caption(answers[entry.id])
+    ]
+    return CaptionPrediction(
+        info=listing.info,
+        entries=tuple(listing.entries[i] for i in kept),
+        positions=tuple(kept),
+        answers=tuple(answers[listing.entries[i].id] for i in kept),
+        failures=tuple(failures),
+        sources=sources,
+    )
+
+
+def _reason(answer: Answer) -> str:
+    if answer.error:
+        return answer.error
+    because = f" (finish_reason {answer.finish_reason})" if answer.finish_reason not in ("", "stop") else ""
+    return f"The caption is empty{because}."
+
+
+def score(prediction: CaptionPrediction) -> Outcome:
+    """Count; a caption has no score of its own."""
+    listed = len(prediction.entries) + len(prediction.failures)
+    cut = sum(answer.finish_reason == "length" for answer in prediction.answers)
+    notices = [Notice("cut_captions", cut, f"{cut} captions were cut at the longest answer.")] if cut else []
+    return Outcome(
+        metrics={"captioned": Metric(len(prediction.entries) / listed if listed else 0.0, n=listed)},
+        records=list(_records(prediction)),
+        notices=notices,
+    )
+
+
+def _records(prediction: CaptionPrediction) -> Iterator[dict[str, Any]]:
+    rows = zip(prediction.entries, prediction.positions, prediction.answers, strict=True)
+    for entry, position, answer in rows:
+        yield {
+            "id": entry.id,
+            "corpus_id": position,
+            "caption": answer.text,
+            "finish_reason": answer.finish_reason,
+            **({"thinking": answer.thinking} if answer.thinking else {}),
+            **answer.usage,
+        }
+    for failure in prediction.failures:
+        yield {"id": failure.id, "failed": failure.reason}
+
+
+def as_collection(prediction: CaptionPrediction, listing: Listing) -> TextCollection:
+    """Make the text retrieval data: captions are documents, the pictures' own texts are queries.
+
+    Document ids are the positions of the pictures, query ids a running number, as in EvalScope. A picture without a
+    caption keeps its queries: nothing can find it, and that counts. Of a classification dataset, the class names are
+    the queries and all pictures of the class are relevant.
+    """
+    sources = prediction.sources
+    documents = tuple(
+        Document(str(position), answer.text.strip(), {"image_id": entry.id, "image": sources.get(entry.id, "")})
+        for entry, position, answer in zip(prediction.entries, prediction.positions, prediction.answers, strict=True)
+    )
+    pairs = list(_queries(listing))
+    queries = tuple(Document(str(i), text) for i, (text, _) in enumerate(pairs))
+    relevance = {str(i): {str(position): 1.0 for position in found} for i, (_, found) in enumerate(pairs)}
+    return TextCollection(documents, queries, relevance)
+
+
+def _queries(listing: Listing) -> Iterator[tuple[str, Sequence[int]]]:
+    """Yield each query with the positions of the pictures that it means."""
+    if listing.info.kind in ("classification", "multilabel"):
+        members: dict[int, list[int]] = {}
+        for position, entry in enumerate(listing.entries):
+            for label in entry.labels or (() if entry.label is None else (entry.label,)):
+                members.setdefault(label, []).append(position)
+        names = listing.info.classnames
+        yield from ((names[label] if names else str(label), members[label]) for label in sorted(members))
+    elif listing.info.kind == "selection":
+        yield from ((entry.texts[0], [i]) for i, entry in enumerate(listing.entries))
+    else:
+        yield from ((text, [i]) for i, entry in enumerate(listing.entries) for text in entry.texts if text.strip())

@@ -1,0 +1,50 @@
+"""The log of a run: a file in its folder, and the same lines to whoever watches."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from eyechart.api import Secret
+from eyechart.progress import Progress
+from eyechart.workflow.secrets import without
+
+FORMAT = "%(asctime)s - eyechart - %(levelname)s: %(message)s"
+
+
+class _Redacting(logging.Formatter):
+    """Removes keys from whole lines, tracebacks included: a server's words may quote one."""
+
+    def __init__(self, secrets: Sequence[Secret]) -> None:
+        super().__init__(FORMAT, "%Y-%m-%d %H:%M:%S")
+        self.secrets = secrets
+
+    def format(self, record: logging.LogRecord) -> str:
+        return without(super().format(record), self.secrets)
+
+
+class _ToProgress(logging.Handler):
+    def __init__(self, progress: Progress) -> None:
+        super().__init__(logging.INFO)
+        self.progress = progress
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.progress.say(self.format(record))
+
+
+@contextmanager
+def run_log(path: Path, progress: Progress, secrets: Sequence[Secret]) -> Iterator[logging.Logger]:
+    """Open the log; what is logged also goes to ``progress``. Other libraries' loggers are left alone."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    logger = logging.Logger("eyechart.run_task", logging.DEBUG)  # noqa: LOG001 - two runs at a time must not mix
+    file = logging.FileHandler(path, encoding="utf-8")
+    handlers: list[logging.Handler] = [file, _ToProgress(progress)]
+    for handler in handlers:
+        handler.setFormatter(_Redacting(secrets))
+        logger.addHandler(handler)
+    try:
+        yield logger
+    finally:
+        file.close()

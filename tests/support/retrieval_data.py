@@ -1,0 +1,57 @@
+"""Custom retrieval data and configs for them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from support.data import picture
+
+
+def write_queries(folder, rows):
+    (folder / "image_queries.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+
+
+def many_pictures(folder: Path, count: int) -> str:
+    """Write ``count`` different small pictures with one query each; return the folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = []
+    for i in range(count):
+        picture(i, (16, 16)).save(folder / f"{i}.png")
+        rows.append({"image_path": f"{i}.png", "query": [f"query {i}"]})
+    write_queries(folder, rows)
+    return str(folder)
+
+
+def caption_config(server, data_dir, **values):
+    """The documentation's config for captions, with the server's address and other values in its eval part."""
+    return {
+        "eval_backend": "RAGEval",
+        "eval_config": {
+            "tool": "clip_benchmark",
+            "eval": {
+                "models": [
+                    {
+                        "model_name": "internvl2-8b",
+                        "api_base": server if isinstance(server, str) else server.api_base,
+                        "api_key": "xxx",
+                        "prompt": "Describe this image in English",
+                    }
+                ],
+                "dataset_name": ["custom"],
+                "data_dir": data_dir,
+                "split": "test",
+                "task": "image_caption",
+                "batch_size": 2,
+                "num_workers": 1,
+                "verbose": False,
+                "skip_existing": False,
+                "limit": 10,
+                **values,
+            },
+        },
+    }
+
+
+def read_rows(path) -> list[dict]:
+    return [json.loads(line) for line in Path(path).read_text(encoding="utf-8").splitlines()]

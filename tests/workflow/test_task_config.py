@@ -1,0 +1,211 @@
+"""Configs of both generations, in every form in which they are written, and what is said about wrong ones."""
+
+import argparse
+import json
+import traceback
+
+import pytest
+import yaml
+
+from eyechart.errors import UsageError
+from eyechart.task_config import ClipConfig, MtebConfig, TaskConfig, read_configs
+
+CLIP = {
+    "eval_backend": "RAGEval",
+    "eval_config": {
+        "tool": "clip_benchmark",
+        "eval": {
+            "models": [{"model_name": "AI-ModelScope/chinese-clip-vit-large-patch14-336px"}],
+            "dataset_name": ["muge", "flickr8k"],
+            "split": "test",
+            "batch_size": 128,
+            "num_workers": 1,
+            "verbose": True,
+            "skip_existing": False,
+            "output_dir": "outputs",
+            "cache_dir": "cache",
+            "limit": 1000,
+        },
+    },
+}
+FIRST_GENERATION = {
+    "work_dir": "outputs",
+    "eval_backend": "RAGEval",
+    "eval_config": {
+        "tool": "MTEB",
+        "model": [
+            {
+                "model_name_or_path": "AI-ModelScope/m3e-base",
+                "pooling_mode": None,
+                "max_seq_length": 512,
+                "prompt": "",
+                "model_kwargs": {"torch_dtype": "auto"},
+                "encode_kwargs": {"batch_size": 128},
+            }
+        ],
+        "eval": {
+            "tasks": ["CustomRetrieval"],
+            "dataset_path": "custom_eval/text/retrieval",
+            "verbosity": 2,
+            "overwrite_results": True,
+            "topk": 5,
+            "limits": 500,
+        },
+    },
+}
+SECOND_GENERATION = {
+    "work_dir": "outputs",
+    "eval_backend": "RAGEval",
+    "eval_config": {
+        "tool": "mteb",
+        "models": [{"model_name": "text-embedding-v3", "api_base": "http://localhost:1/v1", "dimensions": 1024}],
+        "eval": {
+            "custom_tasks": [{"name": "CustomRetrieval", "data_path": "my_retrieval_data"}],
+            "overwrite_results": True,
+            "limits": 500,
+        },
+    },
+}
+
+
+def changed(config, **values):
+    """Return the config with other values in its innermost part."""
+    copy = json.loads(json.dumps(config))
+    copy["eval_config"]["eval"].update(values)
+    return copy
+
+
+def test_the_documented_dict_gives_its_values_and_the_defaults():
+    [config] = read_configs(CLIP)
+
+    assert isinstance(config.eval_config, ClipConfig)
+    settings = config.eval_config.eval
+    assert settings.dataset_name == ["muge", "flickr8k"]
+    assert (settings.limit, settings.batch_size, settings.recall_k) == (1000, 128, [5, 1, 10])
+    assert str(config.folder) == "outputs"
+
+
+def test_a_file_a_typed_config_a_namespace_and_a_list_give_the_same_as_the_dict(tmp_path):
+    (tmp_path / "a.yaml").write_text(yaml.safe_dump(CLIP))
+    (tmp_path / "b.json").write_text(json.dumps(CLIP))
+    [expected] = read_configs(CLIP)
+
+    forms = [str(tmp_path / "a.yaml"), tmp_path / "b.json", expected, argparse.Namespace(**CLIP)]
+
+    assert read_configs(forms) == [expected] * 4
+
+
+def test_the_inner_part_alone_and_an_inner_part_in_a_file_or_a_string_are_enough(tmp_path):
+    inner = CLIP["eval_config"]
+    (tmp_path / "inner.yaml").write_text(yaml.safe_dump(inner))
+    [expected] = read_configs({"eval_config": inner})
+
+    assert read_configs(tmp_path / "inner.yaml") == [expected]
+    assert read_configs({"eval_config": str(tmp_path / "inner.yaml")}) == [expected]
+    assert read_configs({"eval_config": json.dumps(inner)}) == [expected]
+
+
+def test_the_first_generation_of_text_retrieval():
+    [config] = read_configs(FIRST_GENERATION)
+
+    assert isinstance(config.eval_config, MtebConfig)
+    settings = config.eval_config.eval
+    assert [(task.name, task.data_path) for task in settings.custom_tasks] == [
+        ("CustomRetrieval", "custom_eval/text/retrieval")
+    ]
+    assert (settings.task_names, settings.top_k, settings.limit) == ([], 5, 500)
+    assert config.eval_config.models[0].model_name_or_path == "AI-ModelScope/m3e-base"
+
+
+def test_the_second_generation_of_text_retrieval():
+    [config] = read_configs(SECOND_GENERATION)
+
+    assert isinstance(config.eval_config, MtebConfig)
+    assert config.eval_config.models[0].model_name_or_path == "text-embedding-v3"
+    assert config.eval_config.eval.custom_tasks[0].data_path == "my_retrieval_data"
+
+
+@pytest.mark.parametrize("tool", ["clip_benchmark", "CLIP_Benchmark", "CLIP_BENCHMARK"])
+def test_the_case_of_the_tool_does_not_matter(tool):
+    [config] = read_configs({"eval_config": {**CLIP["eval_config"], "tool": tool}})
+
+    assert config.eval_config.tool == "clip_benchmark"
+
+
+def test_where_results_go():
+    assert str(read_configs({**CLIP, "work_dir": "mine"})[0].folder) == "mine"
+    assert str(read_configs(changed(CLIP, output_dir="there"))[0].folder) == "there"
+    assert str(read_configs({**CLIP, "use_cache": "earlier", "work_dir": "mine"})[0].folder) == "earlier"
+    assert str(read_configs({**CLIP, "output_dir": "top"})[0].folder) == "top"
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        (
+            changed(CLIP, dataset_nmae=["x"]),
+            "eval_config.eval.dataset_nmae: unknown setting; did you mean dataset_name",
+        ),
+        (changed(CLIP, models=[{"model_nam": "x"}]), "did you mean model_name"),
+        ({**CLIP, "workdir": "x"}, "workdir: unknown setting; did you mean work_dir"),
+        (changed(SECOND_GENERATION, overwrite_result=True), "did you mean overwrite_results"),
+        (changed(CLIP, limit=0), "eval_config.eval.limit: Input should be greater than or equal to 1"),
+        (changed(CLIP, models=[]), "eval_config.eval.models: List should have at least 1 item"),
+        (changed(CLIP, dataset_name=[]), "eval_config.eval.dataset_name"),
+        ({"eval_config": {"tool": "clip_bench", "eval": {}}}, "Did you mean clip_benchmark"),
+        ({"eval_backend": "RAGEvl", "eval_config": CLIP["eval_config"]}, "Did you mean RAGEval"),
+        ({"eval_backend": "RAGEval"}, "has no eval_config"),
+        ({"eval_config": {"tool": "MTEB", "models": [{"model_name": "x"}], "eval": {}}}, "no task"),
+        ({**CLIP, "work_dir": "a", "output_dir": "b"}, "both output_dir and work_dir"),
+        ([], "empty"),
+        (42, "not a int"),
+    ],
+)
+def test_a_wrong_config_is_refused_with_what_to_write_instead(config, said):
+    with pytest.raises(UsageError) as refusal:
+        read_configs(config)
+
+    assert said in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("c.toml", "", "unknown kind of file"),
+        ("c.json", "{", "not valid JSON"),
+        ("c.yaml", "a: [", "line 1 is not valid YAML"),
+        ("c.yaml", "just words", "holds no settings"),
+        ("c.yaml", "!!python/object/apply:os.getcwd []", "not valid YAML"),
+        ("missing.yaml", None, "Cannot read"),
+    ],
+)
+def test_a_wrong_file_is_refused(tmp_path, name, content, said):
+    if content is not None:
+        (tmp_path / name).write_text(content)
+
+    with pytest.raises(UsageError, match=said):
+        read_configs(tmp_path / name)
+
+
+def test_a_key_is_in_no_message_and_no_representation():
+    key = "sk-very-secret-0123456789"
+    good = changed(CLIP, models=[{"model_name": "m", "api_base": "http://localhost/v1", "api_key": key}])
+    bad = changed(CLIP, models=[{"model_name": 5, "api_base": "http://localhost/v1", "api_key": key, "api_ky": key}])
+
+    [config] = read_configs(good)
+    with pytest.raises(UsageError) as refusal:
+        read_configs(bad)
+
+    assert config.eval_config.eval.models[0].api_key.reveal() == key
+    shown = "".join(traceback.format_exception(refusal.value))  # with whatever led to it
+    assert key not in repr(config) + str(config.model_dump()) + shown
+
+
+def test_a_typed_config_can_be_built_in_code():
+    config = TaskConfig(
+        work_dir="outputs",
+        eval_config={"tool": "clip_benchmark", "eval": {"models": [{"model_name": "m"}], "dataset_name": "custom"}},
+    )
+
+    assert read_configs(config) == [config]
+    assert config.eval_config.eval.dataset_name == ["custom"]
