@@ -92,3 +92,11 @@ def decode_image(data: bytes, source: str) -> Image.Image:
         reason = str(error) or type(error).__name__
         raise DataError(f"{source}: cannot decode the picture ({reason}).") from error
     return image
+
+
+def to_rgb(image: Image.Image) -> Image.Image:
+    """Return the picture in RGB, transparency dropped, before any transform: so do webdataset and torchvision."""
+    if image.mode == "P" and "transparency" in image.info:
+        # The same colours as a direct conversion, without Pillow's warning.
+        image = image.convert("RGBA")
+    return image if image.mode == "RGB" else image.convert("RGB")

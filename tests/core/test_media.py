@@ -3,7 +3,7 @@ from PIL import Image
 
 from eyechart import media
 from eyechart.errors import DataError
-from eyechart.media import Picture
+from eyechart.media import Picture, to_rgb
 from support.data import encoded, picture, png
 
 
@@ -41,3 +41,17 @@ def test_a_picture_with_too_many_pixels_is_refused_before_it_is_decoded(monkeypa
 
     with pytest.raises(DataError, match="1200 pixels, more than the limit"):
         Picture("bomb.png", data=png(1)).decode()
+
+
+@pytest.mark.parametrize("mode", ["RGB", "RGBA", "L", "LA", "P", "1", "I;16", "CMYK"])
+def test_every_mode_becomes_rgb_as_pillow_converts_it(mode):
+    image = picture(3).convert("I").convert(mode) if mode == "I;16" else picture(3, mode=mode)
+
+    assert to_rgb(image).tobytes() == image.convert("RGB").tobytes()
+
+
+def test_a_palette_with_transparency_gives_its_colours_without_a_warning():
+    image = picture(3, mode="P")
+    image.info["transparency"] = bytes(range(256))
+
+    assert to_rgb(image).tobytes() == picture(3, mode="P").convert("RGB").tobytes()

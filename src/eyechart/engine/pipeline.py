@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from eyechart.errors import DataError, ModelError
 from eyechart.listing import Failure
+from eyechart.media import to_rgb
 from eyechart.models.base import LazyEncoder
 from eyechart.progress import Bar
 from eyechart.store import Table
@@ -109,7 +110,7 @@ def _prepared(
     """Yield samples in order with their transformed picture, working at most ``ahead`` pictures in advance."""
 
     def prepare(sample: Sample) -> NDArray[np.float32]:
-        image = sample.image.decode()
+        image = to_rgb(sample.image.decode())
         return model.load().prepare_image(image)
 
     with ThreadPoolExecutor(max(1, workers), thread_name_prefix="decode") as pool:

@@ -1,0 +1,58 @@
+"""Visual caption restoration (VCR): how well the covered words of a picture were written down.
+
+The original tokenises with spaCy's English and Chinese models; here English words and marks, and single Chinese
+characters, are tokens, so numbers differ from the original's where spaCy cuts words elsewhere.
+"""
+
+import re
+from collections.abc import Callable, Iterable
+from difflib import SequenceMatcher
+from statistics import fmean
+
+from eyechart.metrics.cells import Row, as_text, text_list
+from eyechart.metrics.tables import need
+
+_REFUSALS = ("I can't", "I cannot", "\u65e0\u6cd5", "\u62b1\u6b49")
+_ENGLISH = re.compile(r"\w+(?:[-'.]\w+)*|[^\w\s]")
+
+
+def vcr_answers(text: object) -> bool:
+    """Tell whether an answer is an attempt; one that refuses or apologises scores 0."""
+    answer = as_text(text)
+    return not any(phrase in answer for phrase in _REFUSALS) and "sorry" not in answer.lower()
+
+
+def _characters(text: str) -> list[str]:
+    return [letter for letter in text if not letter.isspace()]
+
+
+TOKENIZERS: dict[str, tuple[Callable[[str], list[str]], str]] = {"en": (_ENGLISH.findall, " "), "zh": (_characters, "")}
+"""How each language is cut into tokens, and what joins them again."""
+
+
+def best_span(covered: str, answer: str, language: str = "en") -> list[str]:
+    """Return the run of as many tokens in an answer as the covered text has that is most like it (difflib's ratio).
+
+    Runs that share no token with the covered text are not looked at; without one the result is empty.
+    """
+    cut, joint = TOKENIZERS[language]
+    wanted, tokens = cut(covered), cut(answer)
+    runs = (tokens[i : i + len(wanted)] for i in range(len(tokens) - len(wanted) + 1))
+    sharing = [run for run in runs if not set(run).isdisjoint(wanted)]
+    return max(sharing, key=lambda run: SequenceMatcher(None, joint.join(run), covered).ratio(), default=[])
+
+
+def vcr(rows: Iterable[Row], language: str = "en") -> dict[str, float]:
+    """Return VCR's `Exact_Match` and `Jaccard` over every covered text, as fractions.
+
+    `answer` lists the covered texts of a picture. A refusal, or nothing in common, scores 0.
+    """
+    exact, jaccard = [], []
+    for row in need(rows, "answer"):
+        answer = as_text(row.get("prediction"))
+        for covered in text_list(row["answer"]):
+            span = best_span(covered, answer, language) if vcr_answers(answer) else []
+            wanted = TOKENIZERS[language][0](covered)
+            exact.append(float(bool(span) and span == wanted))
+            jaccard.append(len({*span} & {*wanted}) / len({*span} | {*wanted}) if span else 0.0)
+    return {"Exact_Match": fmean(exact), "Jaccard": fmean(jaccard)}

@@ -1,0 +1,100 @@
+"""Mathematical answers compared by value, never evaluated."""
+
+import time
+from fractions import Fraction
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from eyechart.metrics.math_answers import math_equal, math_value
+
+
+@st.composite
+def expressions(draw, depth=2):
+    """A text and its value, built together."""
+    if depth == 0 or draw(st.booleans()):
+        number = draw(st.integers(0, 10_000))
+        return draw(st.sampled_from([f"{number}", f"{number:,}", f" {number} "])), Fraction(number)
+    (left, first), (right, second) = draw(expressions(depth - 1)), draw(expressions(depth - 1))
+    forms = {
+        f"({left})+({right})": first + second,
+        f"({left})-({right})": first - second,
+        rf"({left})\times({right})": first * second,
+        f"-({left})": -first,
+        f"({left})^2": first**2,
+    }
+    if second:
+        forms |= {rf"\frac{{{left}}}{{{right}}}": first / second, f"({left})/({right})": first / second}
+    text = draw(st.sampled_from(sorted(forms)))
+    return text, forms[text]
+
+
+@given(expressions())
+@settings(deadline=None)
+def test_value_of_an_expression(expression):
+    text, value = expression
+
+    assert math_value(text) == value
+
+
+@pytest.mark.parametrize(
+    ("answer", "target"),
+    [
+        ("14.0", "14"),
+        ("0.5", r"$\dfrac{2}{4}$"),
+        (r"\sqrt{2}", "1.41421356"),
+        (r"\sqrt[3]{27}", "3"),
+        (r"2\pi", "6.2831853"),
+        (r"\left(1+1\right)", "2"),
+        ("-2^2", "-4"),
+        ("2^{10}", "1024"),
+        ("x = 5", "5"),
+        ("10^300*10^200/10^500", "1"),
+        ("[1, 2]", "[1, 2]"),
+        (None, ""),
+    ],
+)
+def test_equal_by_value(answer, target):
+    assert math_equal(answer, target)
+
+
+@pytest.mark.parametrize(
+    ("answer", "target"),
+    [
+        ("0.333", "1/3"),
+        ("3.1415", "pi"),
+        ("1/0", "1"),
+        ("100000000000000001", "100000000000000000"),
+        ("5 cm", "5"),
+        ("1 2", "12"),
+        ("(1", "1"),
+        ("", "0"),
+        ("(-1)^0.5", "1"),
+        (r"\sqrt{-4}", "2"),
+        ("9^9^9^9", "1"),
+        ("__import__('os').system('touch evaluated')", "0"),
+        ("().__class__", "1"),
+    ],
+)
+def test_not_equal(answer, target, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    assert not math_equal(answer, target)
+    assert not list(tmp_path.iterdir())
+
+
+@given(st.text() | st.text(alphabet="0123456789.,+-*/^()[]{}\\sqrtfacpi ", max_size=200))
+@settings(deadline=None)
+def test_no_text_raises(text):
+    assert math_equal(text, "1") in {True, False}
+
+
+@pytest.mark.parametrize("piece", ["(", "-", "9", "9^", r"\sqrt", r"\frac", "1,000", "2*", " "])
+@pytest.mark.parametrize("length", [150, 100_000])
+def test_hostile_expressions_take_no_time(piece, length):
+    started = time.process_time()
+
+    math_equal((piece * length)[:length], "1")
+
+    assert time.process_time() - started < 0.5
