@@ -108,6 +108,7 @@ def test_two_columns_with_the_same_value_stay_apart():
         (ratings.hallusion, [{"index": "7", "l2-category": "chart", "score": 1}], "set, figure and question"),
         (ratings.pope, [], "no rows"),
         (ratings.mmvp, [{"hit": 1}], "in pairs"),
+        (ratings.mcq, [{"index": 4, "answer": "A"}] * 2, "index 4 occurs more than once"),
         (ratings.ocrbench, [{"category": "Poems", "answer": "['x']"}], "'Poems' is not a category of OCRBench"),
         (ratings.naturalbench, [], "no groups"),
     ],

@@ -5,6 +5,7 @@ A row has the columns of its TSV file (index, A, B, ..., answer, category, l2-ca
 fractions between 0 and 1, as VLMEvalKit reports them.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from statistics import fmean
 
@@ -75,6 +76,9 @@ def mcq(rows: Iterable[Row], extractor: str = "vlmeval", circular: bool = False)
     only the rows whose index is their group's are reported. An undecided prediction is wrong.
     """
     found = need(rows, "index", "answer")
+    indices = Counter(as_text(row["index"]) for row in found)
+    if len(indices) < len(found):
+        raise ValueError(f"index {indices.most_common(1)[0][0]} occurs more than once: a prediction must name one row")
     hits = _circular_hits(found, extractor) if circular else _plain_hits(found, extractor)
     reported = [{**row, "hit": hits[as_text(row["index"])]} for row in found if as_text(row["index"]) in hits]
     return {"hit": hits, "result": report_acc(reported)}
@@ -125,20 +129,23 @@ def report_acc(rows: Iterable[Row]) -> Table:
     Names follow VLMEvalKit, MMBench's short ones included; None where a split has no row of a category.
     """
     found = need(rows, "hit")
-    names = [name for name, _ in by_column(found, "l2-category", "category")]
+    groups = list(by_column(found, "l2-category", "category"))
     table: Table = []
     for split, members in _splits(found):
         line: dict[str, object] = {"split": split, "Overall": mean(members, _hit)}
-        line |= {MMBENCH_SHORT.get(name, name): None for name in names}
-        for name, group in by_column(members, "l2-category", "category"):
-            line[MMBENCH_SHORT.get(name, name)] = mean(group, _hit)
+        for name, group in groups:
+            within = [row for row in group if _split(row) == split]
+            line[MMBENCH_SHORT.get(name, name)] = mean(within, _hit) if within else None
         table.append(line)
     return table
 
 
+def _split(row: Row) -> str:
+    return as_text(row.get("split")) or "none"
+
+
 def _splits(rows: Rows) -> list[tuple[str, Rows]]:
-    groups = grouped(rows, lambda row: as_text(row.get("split")) or "none")
-    return sorted((str(split), members) for split, members in groups.items())
+    return sorted((str(split), members) for split, members in grouped(rows, _split).items())
 
 
 def _hit(row: Row) -> float:
