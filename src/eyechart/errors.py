@@ -54,6 +54,10 @@ class ModelError(EyechartError):
     """A model cannot be loaded or gives unusable vectors or answers."""
 
 
+class OutOfMemoryError(ModelError):
+    """A batch is too large for the device; a smaller one may fit."""
+
+
 class ResultError(EyechartError):
     """A result file cannot be read or written."""
 

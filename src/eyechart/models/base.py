@@ -49,7 +49,7 @@ class LazyEncoder:
     def card(self) -> ModelCard:
         """Return the card, from the cache if this very model was loaded before."""
         if self._card is None:
-            self._card = self._read_card() or self.load().card
+            self._card = known_card(self.spec, self.family) or self.load().card
         return self._card
 
     def load(self) -> Encoder:
@@ -58,24 +58,26 @@ class LazyEncoder:
             if self._encoder is None:
                 self._encoder = self.family.load(self.spec)
                 self._card = self._encoder.card
-                path = self._card_path()
+                path = _card_path(self.spec, self.family)
                 if path is not None:
                     write_atomic(path, json.dumps(dataclasses.asdict(self._card)).encode())
             return self._encoder
 
-    def _card_path(self) -> Path | None:
-        identity = self.family.identity(self.spec)
-        if identity is None:
-            return None
-        spec = dataclasses.asdict(self.spec)
-        return cache_root() / "cards" / f"{digest_json([spec, identity])}.json"
 
-    def _read_card(self) -> ModelCard | None:
-        path = self._card_path()
-        if path is None or not path.is_file():
-            return None
-        fields = json.loads(path.read_text(encoding="utf-8"))
-        return ModelCard(**{**fields, "notes": tuple(fields["notes"])})
+def known_card(spec: ModelSpec, family: Family) -> ModelCard | None:
+    """Return the card of a model that was loaded before, unless its weights may have changed since."""
+    path = _card_path(spec, family)
+    if path is None or not path.is_file():
+        return None
+    fields = json.loads(path.read_text(encoding="utf-8"))
+    return ModelCard(**{**fields, "notes": tuple(fields["notes"])})
+
+
+def _card_path(spec: ModelSpec, family: Family) -> Path | None:
+    identity = family.identity(spec)
+    if identity is None:
+        return None
+    return cache_root() / "cards" / f"{digest_json([dataclasses.asdict(spec), identity])}.json"
 
 
 def path_identity(*texts: str) -> str:

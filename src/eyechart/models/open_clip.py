@@ -1,145 +1,225 @@
-"""The ``open_clip`` family: an architecture and a pretrained tag or a checkpoint file."""
+"""The ``open_clip`` family: an architecture with a tag or a checkpoint file, a hub name, or a folder.
+
+============================  ===========================================================================
+``--model``                   ``--pretrained``
+============================  ===========================================================================
+``ViT-B-32``                  a tag (``openai``), a checkpoint file, or ``""`` for random weights
+``path/to/architecture.json`` a checkpoint file: an architecture of your own, in open_clip's format
+``hf-hub:org/name``           ignored; ``--revision`` and ``--hub`` count
+``local-dir:folder``          ignored; a folder that open_clip saved
+============================  ===========================================================================
+"""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
 from eyechart.errors import ModelError, missing_extra, unknown_name
-from eyechart.models.base import check_path, path_identity
-from eyechart.models.torch_tools import (
-    autocast,
-    cast,
-    choose_device,
-    count_parameters,
-    input_type,
-    number,
-    to_numpy,
-    weights_digest,
-)
-from eyechart.types import ModelCard, ModelSpec
+from eyechart.models import hub
+from eyechart.models.base import check_path, known_card, path_identity
+from eyechart.models.checkpoints import LOAD_ERRORS, load_error
+from eyechart.models.torch_encoder import Inputs, TorchEncoder
+from eyechart.models.torch_tools import library_versions, quiet_transformers
+from eyechart.types import ModelSpec
 
-HUB_PREFIXES = ("hf-hub:", "local-dir:")
+if TYPE_CHECKING:
+    import torch
+
+HUB, FOLDER = "hf-hub:", "local-dir:"
+QUICK = "-quickgelu"
 
 
 class OpenClipFamily:
     """Loads models through the open_clip library."""
 
     def check(self, spec: ModelSpec) -> None:
-        """Refuse an unknown architecture or a missing checkpoint without importing the library."""
+        """Refuse an unknown architecture or tag and a missing checkpoint."""
         library = find_spec("open_clip")
         if library is None or library.origin is None:
             raise missing_extra("open_clip", "open_clip")
-        if not spec.name.startswith(HUB_PREFIXES):
-            known = {path.stem for path in (Path(library.origin).parent / "model_configs").glob("*.json")}
-            if spec.name not in known and spec.name.replace("/", "-") not in known:
-                raise unknown_name("open_clip model", spec.name, known)
+        if spec.name.startswith(HUB):
+            return
+        if spec.name.startswith(FOLDER):
+            if not (Path(spec.name.removeprefix(FOLDER)) / "open_clip_config.json").is_file():
+                raise ModelError(f"{spec.name} holds no open_clip_config.json.", advice="Check the path.")
+            return
         check_path(spec.pretrained)
+        if not Path(spec.name).is_file():
+            known = {path.stem for path in (Path(library.origin).parent / "model_configs").glob("*.json")}
+            if spec.name.replace("/", "-") not in known:
+                raise unknown_name("open_clip model", spec.name, known)
+        if known_card(spec, self) is None:
+            # The library is needed now in any case; a model that was loaded before has a tag that exists.
+            _check_tag(spec)
 
-    def identity(self, spec: ModelSpec) -> str:
-        """Name the checkpoint file, or the tag (tags never change)."""
-        return path_identity(spec.pretrained)
+    def identity(self, spec: ModelSpec) -> str | None:
+        """Name the checkpoint file, or the tag (tags never change); a hub name may move, unless it is pinned."""
+        if spec.name.startswith(HUB) and not spec.options.get("revision"):
+            return None
+        files = path_identity(spec.name.removeprefix(FOLDER), spec.pretrained)
+        return f"{files} {library_versions('open_clip_torch', 'torchvision', 'transformers')}"
 
     def load(self, spec: ModelSpec) -> OpenClipEncoder:
         """Load model, transform and tokenizer."""
         return OpenClipEncoder(spec)
 
 
-class OpenClipEncoder:
+class OpenClipEncoder(TorchEncoder):
     """An open_clip model in evaluation mode."""
+
+    family = "open_clip"
 
     def __init__(self, spec: ModelSpec) -> None:
         import open_clip
 
-        self.device = choose_device(spec.device)
-        self.precision = spec.precision
-        _check_tag(open_clip, spec)
+        name = _library_name(spec)
+        cache = spec.options.get("cache_dir")
+        quick, notes = _quick_gelu(name, spec)
         try:
-            model, _, self.transform = open_clip.create_model_and_transforms(
-                spec.name,
-                pretrained=spec.pretrained or None,
-                device=self.device,
-                cache_dir=spec.options.get("cache_dir"),
-                weights_only=True,
-            )
-        except (RuntimeError, OSError, ValueError, KeyError) as error:
-            raise ModelError(f"open_clip cannot load {spec.label} ({error}).") from error
-        self.model = cast(model, spec.precision).eval()
-        self.tokenizer = open_clip.get_tokenizer(spec.name)
-        self.card = self._card(spec)
+            with warnings.catch_warnings(), quiet_transformers():
+                # What this warning says is on the card, with what was done about it.
+                warnings.filterwarnings("ignore", message="QuickGELU mismatch")
+                model, _, self.transform = open_clip.create_model_and_transforms(
+                    name,
+                    pretrained=spec.pretrained or None,
+                    force_quick_gelu=quick,
+                    cache_dir=cache,
+                    weights_only=True,
+                    pretrained_text=False,
+                    require_pretrained=_has_weights(name, spec),
+                )
+                self.tokenizer = open_clip.get_tokenizer(name, cache_dir=cache)
+        except LOAD_ERRORS as error:
+            raise load_error(f"open_clip {spec.label}", error) from error
+        if not _has_weights(name, spec):
+            notes.append("The weights are random: no tag and no checkpoint was given.")
+        super().__init__(spec, model)
+        size = getattr(self.model.visual, "image_size", None)
+        context = getattr(self.tokenizer, "context_length", None)
+        self.card = self.make_card(
+            transform=f"{self.transform!r} | {describe_tokenizer(self.tokenizer)} | {_activation(self.model)}",
+            image_size=int(size[0]) if isinstance(size, tuple | list) else size,
+            context_length=context,
+            notes=notes,
+        )
 
     def prepare_image(self, image: Image.Image) -> NDArray[np.float32]:
         """Apply the model's own evaluation transform."""
         pixels: NDArray[np.float32] = self.transform(image).numpy()
         return pixels
 
-    def encode_images(self, batch: NDArray[np.float32]) -> NDArray[np.float32]:
+    def tokenize(self, texts: Sequence[str], language: str) -> Inputs:
+        """Run open_clip's tokenizer; NLLB's learns the language first."""
+        if hasattr(self.tokenizer, "set_lang_fn"):
+            self.tokenizer.set_language(nllb_code(language, self.tokenizer.tokenizer))
+        return {"tokens": self.tokenizer(list(texts))}
+
+    def token_counts(self, texts: Sequence[str]) -> list[int]:
+        """Count tokens with the start and end marks."""
+        return [_token_count(self.tokenizer, text) for text in texts]
+
+    def image_features(self, model: Any, pixels: torch.Tensor) -> torch.Tensor:
         """Run the image tower."""
-        import torch
+        features: torch.Tensor = model.encode_image(pixels)
+        return features
 
-        if not len(batch):
-            return np.empty((0, self.card.embedding_dim or 0), np.float32)
-        with torch.inference_mode(), autocast(self.precision, self.device):
-            pixels = torch.from_numpy(batch).to(self.device, input_type(self.precision))
-            return to_numpy(self.model.encode_image(pixels))
-
-    def encode_texts(self, texts: Sequence[str], *, language: str = "en") -> NDArray[np.float32]:  # noqa: ARG002
+    def text_features(self, model: Any, inputs: Inputs) -> torch.Tensor:
         """Run the text tower."""
-        import torch
-
-        if not texts:
-            return np.empty((0, self.card.embedding_dim or 0), np.float32)
-        with torch.inference_mode(), autocast(self.precision, self.device):
-            tokens = self.tokenizer(list(texts)).to(self.device)
-            return to_numpy(self.model.encode_text(tokens))
-
-    def truncated(self, texts: Sequence[str]) -> list[bool]:
-        """Find the texts with more tokens than the context holds."""
-        limit = int(self.card.context_length or 0)
-        return [limit > 0 and _token_count(self.tokenizer, text) > limit for text in texts]
-
-    def _card(self, spec: ModelSpec) -> ModelCard:
-        size = getattr(self.model.visual, "image_size", None)
-        scale, bias = (getattr(self.model, name, None) for name in ("logit_scale", "logit_bias"))
-        context = getattr(self.tokenizer, "context_length", None)
-        return ModelCard(
-            family="open_clip",
-            name=spec.label,
-            weights_digest=weights_digest(self.model),
-            transform=f"{self.transform!r} | {type(self.tokenizer).__name__}({context})",
-            precision=spec.precision,
-            embedding_dim=_embedding_dim(self.model),
-            image_size=int(size[0]) if isinstance(size, tuple | list) else size,
-            context_length=context,
-            parameters=count_parameters(self.model),
-            logit_scale=number(scale.exp()) if scale is not None else None,
-            logit_bias=number(bias) if bias is not None else None,
-        )
+        features: torch.Tensor = model.encode_text(inputs["tokens"])
+        return features
 
 
-def _check_tag(open_clip: Any, spec: ModelSpec) -> None:
+def nllb_code(language: str, tokenizer: Any) -> str:
+    """Return NLLB's name of a language; a language that it does not know is an error, never another one."""
+    from eyechart.languages import other_codes
+
+    for code in (language, *other_codes(language)):
+        if "_" in code and tokenizer.convert_tokens_to_ids(code) != tokenizer.unk_token_id:
+            return code
+    raise ModelError(
+        f"This model's tokenizer has no language {language!r}.", advice="Use a FLORES-200 code such as zho_Hans."
+    )
+
+
+def describe_tokenizer(tokenizer: Any) -> str:
+    """Name what decides how texts are read: class, length, cleaning."""
+    clean = getattr(getattr(tokenizer, "clean_fn", None), "__name__", "")
+    return f"{type(tokenizer).__name__}({getattr(tokenizer, 'context_length', None)}{clean})"
+
+
+def _library_name(spec: ModelSpec) -> str:
+    """Return what open_clip calls the model: a pinned or ModelScope hub name becomes a folder, a file is registered."""
+    import open_clip
+
+    if spec.name.startswith(HUB) and (spec.options.get("revision") or hub.name_of(spec) != hub.HUGGINGFACE):
+        return f"{FOLDER}{hub.download(spec.name.removeprefix(HUB), spec)}"
+    if Path(spec.name).is_file():
+        open_clip.add_model_config(spec.name)
+        return Path(spec.name).stem
+    return spec.name
+
+
+def _has_weights(name: str, spec: ModelSpec) -> bool:
+    return bool(spec.pretrained) or name.startswith((HUB, FOLDER))
+
+
+def _check_tag(spec: ModelSpec) -> None:
     """Refuse a tag that the architecture does not have."""
-    if spec.name.startswith(HUB_PREFIXES) or not spec.pretrained or Path(spec.pretrained).exists():
+    import open_clip
+
+    if not spec.pretrained or Path(spec.pretrained).exists():
         return
-    tags = open_clip.list_pretrained_tags_by_model(spec.name)
-    if spec.pretrained.lower() not in {tag.lower() for tag in tags}:
-        raise unknown_name(f"pretrained tag of {spec.name}", spec.pretrained, tags)
+    name = spec.name.replace("/", "-")
+    tags = open_clip.list_pretrained_tags_by_model(name)
+    if not open_clip.is_pretrained_cfg(name, spec.pretrained):
+        hint = "" if tags else "This architecture has no tags: give a checkpoint file."
+        raise unknown_name(f"pretrained tag of {spec.name}", spec.pretrained, tags, advice=hint)
+
+
+def _quick_gelu(name: str, spec: ModelSpec) -> tuple[bool, list[str]]:
+    """Decide the activation, and say so where open_clip alone would get it wrong.
+
+    A tag knows with which activation its weights were trained; that one is used. A file does not.
+    """
+    import open_clip
+
+    config = open_clip.get_model_config(name) if not name.startswith((HUB, FOLDER)) else None
+    if config is None or config.get("quick_gelu") or not spec.pretrained:
+        return False, []
+    if open_clip.get_pretrained_cfg(name.replace("/", "-"), spec.pretrained).get("quick_gelu"):
+        return True, [
+            f"{spec.pretrained} was trained with QuickGELU, but {spec.name} is defined with GELU: QuickGELU is used. "
+            f"(Same weights: {spec.name}{QUICK}.)"
+        ]
+    if Path(spec.pretrained).exists() and f"{name}{QUICK}" in open_clip.list_models():
+        return False, [
+            f"{spec.name} uses GELU. If this checkpoint was trained with QuickGELU, as OpenAI's were, the scores are "
+            f"too low: use --model {spec.name}{QUICK}."
+        ]
+    return False, []
+
+
+def _activation(model: Any) -> str:
+    """Name the image tower's activation: QuickGELU or GELU are no weights, but decide the vectors."""
+    kinds = {type(module).__name__ for module in model.modules()}
+    return "QuickGELU" if "QuickGELU" in kinds else "GELU"
 
 
 def _token_count(tokenizer: Any, text: str) -> int:
-    """Count tokens with the start and end marks: open_clip's own tokenizer, or a Hugging Face one inside."""
+    """Count the tokens of one text as open_clip's tokenizers make them, before they cut."""
     inner = getattr(tokenizer, "tokenizer", None)
-    return len(inner(text)["input_ids"]) if inner is not None else len(tokenizer.encode(text)) + 2
-
-
-def _embedding_dim(model: Any) -> int | None:
-    projection = getattr(model, "text_projection", None)
-    if projection is None:
-        return getattr(model.visual, "output_dim", None)
-    return int(projection.shape[-1]) if hasattr(projection, "shape") else int(projection.out_features)
+    if inner is None:
+        return len(tokenizer.encode(text)) + 2
+    clean = getattr(tokenizer, "clean_fn", None)
+    cleaned = clean(text) if clean is not None else text
+    if getattr(tokenizer, "tokenizer_mode", "") == "clips":
+        return len(inner(cleaned, add_special_tokens=False, verbose=False)["input_ids"]) + 3
+    return len(inner(cleaned, verbose=False)["input_ids"])

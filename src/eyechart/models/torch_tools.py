@@ -1,15 +1,18 @@
-"""What all torch families share: device, precision, the digest of weights."""
+"""What all torch families share: devices, precision, the digest of weights."""
 
 from __future__ import annotations
 
 import hashlib
-from contextlib import AbstractContextManager, nullcontext
+import re
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from eyechart.errors import UsageError
+from eyechart.errors import ModelError, OutOfMemoryError, UsageError
 
 if TYPE_CHECKING:
     import torch
@@ -17,16 +20,46 @@ if TYPE_CHECKING:
 PRECISIONS = ("fp32", "fp16", "bf16", "amp")
 """fp16 and bf16 convert the weights; amp keeps them and runs under autocast, as CLIP_benchmark does on a GPU."""
 
+CPU_INSTRUCTIONS = {
+    "fp16": ("avx512_fp16", "amx_fp16"),
+    "bf16": ("avx512_bf16", "amx_bf16"),
+    "amp": ("avx512_bf16", "amx_bf16"),
+}
+"""What makes a precision fast on an x86 CPU: any one of these."""
+OUT_OF_MEMORY = re.compile(r"out of memory|can't allocate memory|not enough memory|bad_alloc", re.IGNORECASE)
 
-def choose_device(wanted: str) -> str:
-    """Resolve ``auto`` to the best device there is."""
+
+def choose_devices(wanted: str) -> list[str]:
+    """Resolve ``--device``: ``auto`` is every GPU there is, else the CPU; several are separated by commas."""
     import torch
 
-    if wanted != "auto":
-        if wanted.startswith("cuda") and not torch.cuda.is_available():
-            raise UsageError("There is no CUDA device here.", advice="Use --device cpu.")
-        return wanted
-    return "cuda" if torch.cuda.is_available() else "cpu"
+    if wanted == "auto":
+        return [f"cuda:{i}" for i in range(torch.cuda.device_count())] or ["cpu"]
+    devices = [name.strip() for name in wanted.split(",")]
+    for name in devices:
+        try:
+            kind = torch.device(name)
+        except RuntimeError as error:
+            raise UsageError(f"Unknown device: {name!r}.", advice="Use auto, cpu, cuda or cuda:1.") from error
+        if kind.type == "cuda" and (kind.index or 0) >= torch.cuda.device_count():
+            raise UsageError(
+                f"There is no device {name} here ({torch.cuda.device_count()} CUDA devices).",
+                advice="Use --device auto or --device cpu.",
+            )
+    return devices
+
+
+def precision_notes(precision: str, device: str) -> list[str]:
+    """Say that a CPU computes a precision without instructions for it: the numbers are right, the time is not."""
+    import torch
+
+    if device != "cpu" or precision not in CPU_INSTRUCTIONS:
+        return []
+    has = torch.cpu.get_capabilities()
+    if has.get("architecture") != "x86_64" or any(has.get(name) for name in CPU_INSTRUCTIONS[precision]):
+        return []
+    kind = "fp16" if precision == "fp16" else "bf16"
+    return [f"This CPU has no {kind} instructions: --precision {precision} is emulated, slower than fp32 and coarser."]
 
 
 def cast(model: torch.nn.Module, precision: str) -> torch.nn.Module:
@@ -57,6 +90,21 @@ def autocast(precision: str, device: str) -> AbstractContextManager[Any]:
     return context
 
 
+@contextmanager
+def forward_errors(precision: str) -> Iterator[None]:
+    """Turn torch's errors of a forward pass into ours: memory (a smaller batch may fit), missing half kernels."""
+    try:
+        yield
+    except RuntimeError as error:
+        if OUT_OF_MEMORY.search(str(error)):
+            raise OutOfMemoryError(f"The batch does not fit into memory ({error}).") from error
+        if "not implemented for" in str(error):
+            raise ModelError(
+                f"This model cannot run in {precision} here ({error}).", advice="Use --precision fp32."
+            ) from error
+        raise
+
+
 def weights_digest(model: torch.nn.Module) -> str:
     """Digest all parameters and buffers by name, shape and value, wherever they came from."""
     import torch
@@ -74,11 +122,38 @@ def to_numpy(vectors: torch.Tensor) -> NDArray[np.float32]:
     return np.asarray(vectors.detach().float().cpu().numpy(), np.float32)
 
 
-def number(scalar: torch.Tensor) -> float:
+def number(scalar: torch.Tensor | float) -> float:
     """Return the value of a learned scalar."""
-    return float(scalar.detach().float().item())
+    return float(scalar) if isinstance(scalar, float) else float(scalar.detach().float().item())
 
 
 def count_parameters(model: torch.nn.Module) -> int:
     """Count the numbers that were learned."""
     return sum(parameter.numel() for parameter in model.parameters())
+
+
+def library_versions(*packages: str) -> str:
+    """Name the versions of packages whose transforms or tokenizers are part of a model."""
+    found = []
+    for package in packages:
+        try:
+            found.append(f"{package} {version(package)}")
+        except PackageNotFoundError:
+            found.append(f"{package} -")
+    return ", ".join(found)
+
+
+@contextmanager
+def quiet_transformers() -> Iterator[None]:
+    """Keep transformers from drawing its own bars and reports while it loads; what matters is on the card."""
+    from transformers.utils import logging
+
+    before, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(before)
+        if bars:
+            logging.enable_progress_bar()

@@ -1,49 +1,57 @@
-"""The ``transformers`` family: CLIP-style models from a local folder or a hub id."""
+"""The ``transformers`` family: dual encoders from a local folder, the Hugging Face hub or ModelScope.
+
+How each architecture reads is a table: `eyechart.models.transformers_kinds`.
+"""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
 from eyechart.errors import ModelError, missing_extra
+from eyechart.models import hub
 from eyechart.models.base import check_path, path_identity
-from eyechart.models.torch_tools import (
-    autocast,
-    cast,
-    choose_device,
-    count_parameters,
-    input_type,
-    number,
-    to_numpy,
-    weights_digest,
-)
-from eyechart.types import ModelCard, ModelSpec
+from eyechart.models.checkpoints import LOAD_ERRORS, load_error
+from eyechart.models.torch_encoder import Inputs, TorchEncoder
+from eyechart.models.torch_tools import library_versions, number, quiet_transformers
+from eyechart.models.transformers_kinds import HEADS, KINDS, PLAIN, Kind
+from eyechart.types import ModelSpec
 
-PAD_TO_MAX = frozenset({"siglip", "siglip2"})
-"""Models that were trained with every text padded to full length, and whose text tower reads the padding."""
+if TYPE_CHECKING:
+    import torch
+
 NO_LIMIT = 100_000
 """A tokenizer without a real limit reports an absurdly large one."""
+DEFAULT_LENGTH = 512
+PATCHES = "spatial_shapes"
+"""What the processor of a model for pictures of any shape (NaFlex) gives beside the pixels."""
 
 
 class TransformersFamily:
     """Loads models through transformers' AutoModel and AutoProcessor."""
 
     def check(self, spec: ModelSpec) -> None:
-        """Refuse a missing library or folder."""
+        """Refuse a missing library, folder or hub."""
         if find_spec("transformers") is None or find_spec("torch") is None:
             raise missing_extra("transformers", "transformers")
-        check_path(source_of(spec))
+        source = source_of(spec)
+        check_path(source)
+        if not Path(source).exists():
+            hub.check(spec)
 
     def identity(self, spec: ModelSpec) -> str | None:
         """Name the files of a local folder; a hub id may move, unless its revision is given."""
         source = source_of(spec)
-        return path_identity(source) if Path(source).exists() or spec.options.get("revision") else None
+        if not Path(source).exists() and not hub.is_pinned(spec):
+            return None
+        return f"{path_identity(source)} {library_versions('transformers', 'torchvision', 'tokenizers')}"
 
     def load(self, spec: ModelSpec) -> TransformersEncoder:
         """Load model and processor."""
@@ -55,97 +63,159 @@ def source_of(spec: ModelSpec) -> str:
     return spec.pretrained or spec.name
 
 
-class TransformersEncoder:
+class TransformersEncoder(TorchEncoder):
     """A transformers dual encoder in evaluation mode."""
 
+    family = "transformers"
+
     def __init__(self, spec: ModelSpec) -> None:
-        import transformers
-
-        source = source_of(spec)
-        options = {
-            "revision": spec.options.get("revision"),
-            "cache_dir": spec.options.get("cache_dir"),
-            "trust_remote_code": bool(spec.options.get("trust_remote_code")),
-        }
-        self.device = choose_device(spec.device)
-        self.precision = spec.precision
-        try:
-            model = transformers.AutoModel.from_pretrained(source, **options)
-            self.processor = transformers.AutoProcessor.from_pretrained(source, **options)
-        except (OSError, ValueError, RuntimeError) as error:
-            raise ModelError(f"transformers cannot load {source} ({error}).") from error
-        missing = [name for name in ("get_image_features", "get_text_features") if not hasattr(model, name)]
-        if missing:
-            raise ModelError(
-                f"{source} is a {type(model).__name__}, which has no {missing[0]}.",
-                advice="A dual encoder (CLIP, SigLIP, ...) is needed here.",
-            )
-        self.model = cast(model, spec.precision).to(self.device).eval()
+        model, self.processor = load_pair(spec)
+        kind = KINDS.get(model.config.model_type, Kind())
+        self.head = HEADS.get(type(model).__name__, PLAIN)
         self.tokenizer = self.processor.tokenizer
-        self.context = _context(model, self.tokenizer)
-        self.padding = "max_length" if model.config.model_type in PAD_TO_MAX else True
-        self.card = self._card(spec)
-
-    def prepare_image(self, image: Image.Image) -> NDArray[np.float32]:
-        """Apply the model's own image processor."""
-        batch = self.processor.image_processor(images=image.convert("RGB"), return_tensors="np")
-        pixels: NDArray[np.float32] = np.asarray(batch["pixel_values"][0], np.float32)
-        return pixels
-
-    def encode_images(self, batch: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Run the image tower and its projection."""
-        import torch
-
-        if not len(batch):
-            return np.empty((0, self.card.embedding_dim or 0), np.float32)
-        with torch.inference_mode(), autocast(self.precision, self.device):
-            pixels = torch.from_numpy(batch).to(self.device, input_type(self.precision))
-            return to_numpy(_features(self.model.get_image_features(pixel_values=pixels)))
-
-    def encode_texts(self, texts: Sequence[str], *, language: str = "en") -> NDArray[np.float32]:  # noqa: ARG002
-        """Run the text tower and its projection."""
-        import torch
-
-        if not texts:
-            return np.empty((0, self.card.embedding_dim or 0), np.float32)
-        tokens = self.tokenizer(
-            list(texts), padding=self.padding, truncation=True, max_length=self.context, return_tensors="pt"
-        ).to(self.device)
-        with torch.inference_mode(), autocast(self.precision, self.device):
-            return to_numpy(_features(self.model.get_text_features(**tokens)))
-
-    def truncated(self, texts: Sequence[str]) -> list[bool]:
-        """Find the texts with more tokens than the context holds."""
-        rows = self.tokenizer(list(texts), truncation=False, verbose=False)["input_ids"] if texts else []
-        return [len(row) > self.context for row in rows]
-
-    def _card(self, spec: ModelSpec) -> ModelCard:
-        config = self.model.config
-        scale, bias = (getattr(self.model, name, None) for name in ("logit_scale", "logit_bias"))
-        vision = getattr(config, "vision_config", config)
-        return ModelCard(
-            family="transformers",
-            name=spec.label,
-            weights_digest=weights_digest(self.model),
-            transform=f"{self.processor.image_processor.to_json_string()} | {self.padding} {self.context}",
-            precision=spec.precision,
-            embedding_dim=getattr(config, "projection_dim", None),
+        self.padding = kind.padding
+        self.context = context_length(model.config, self.tokenizer, kind, spec.options.get("context_length"))
+        self.lower = kind.lower and _keeps_case(self.tokenizer)
+        self.accepted = _parameters(model)
+        super().__init__(spec, model)
+        vision = getattr(model.config, "vision_config", model.config)
+        reading = {"padding": self.padding, "length": self.context, "lower": self.lower}
+        self.card = self.make_card(
+            transform=f"{self.processor.image_processor.to_json_string()} | {reading} | {type(self.tokenizer).__name__}",
             image_size=getattr(vision, "image_size", None),
             context_length=self.context,
-            parameters=count_parameters(self.model),
-            logit_scale=number(scale.exp()) if scale is not None else None,
-            logit_bias=number(bias) if bias is not None else None,
+            notes=[kind.note] if kind.note else [],
         )
 
+    def prepare_image(self, image: Image.Image) -> NDArray[np.float32]:
+        """Apply the model's own image processor; patches of any shape get their shape as a last row."""
+        batch = self.processor.image_processor(images=image.convert("RGB"), return_tensors="np")
+        pixels: NDArray[np.float32] = np.asarray(batch["pixel_values"][0], np.float32)
+        if PATCHES in batch:
+            shape = np.zeros((1, pixels.shape[1]), np.float32)
+            shape[0, :2] = batch[PATCHES][0]
+            pixels = np.concatenate([pixels, shape])
+        return pixels
 
-def _features(output: Any) -> Any:
-    """Return the projected vectors: transformers 5 wraps them in an output object, earlier ones do not."""
-    return getattr(output, "pooler_output", output)
+    def image_features(self, model: Any, pixels: torch.Tensor) -> torch.Tensor:
+        """Run the image tower and its projection."""
+        vectors: torch.Tensor = self.head.image(model, _image_inputs(pixels))
+        return vectors
+
+    def text_features(self, model: Any, inputs: Inputs) -> torch.Tensor:
+        """Run the text tower and its projection."""
+        vectors: torch.Tensor = self.head.text(model, inputs)
+        return vectors
+
+    def tokenize(self, texts: Sequence[str], language: str) -> Inputs:  # noqa: ARG002 - one tokenizer for all
+        """Cut and pad as the architecture's authors did."""
+        tokens = self.tokenizer(
+            self._cleaned(texts),
+            padding=self.padding,
+            truncation=True,
+            max_length=self.context,
+            return_tensors="pt",
+        )
+        return {name: value for name, value in tokens.items() if self.accepted is None or name in self.accepted}
+
+    def token_counts(self, texts: Sequence[str]) -> list[int]:
+        """Count tokens before the cut."""
+        return [len(row) for row in self.tokenizer(self._cleaned(texts), truncation=False, verbose=False)["input_ids"]]
+
+    def logit_scale(self, model: Any) -> float | None:
+        """Return the scale; ALIGN divides by a temperature instead."""
+        temperature = getattr(model, "temperature", None)
+        return 1 / number(temperature) if temperature is not None else super().logit_scale(model)
+
+    def _cleaned(self, texts: Sequence[str]) -> list[str]:
+        return [text.lower() for text in texts] if self.lower else list(texts)
 
 
-def _context(model: Any, tokenizer: Any) -> int:
-    """Return how many tokens the text tower reads: its positions, unless the tokenizer sets less."""
-    text = getattr(model.config, "text_config", model.config)
-    limits = [getattr(text, "max_position_embeddings", None), getattr(tokenizer, "model_max_length", None)]
+def load_pair(spec: ModelSpec) -> tuple[Any, Any]:
+    """Load the model that the checkpoint was saved as, and its processor; weights that are missing are an error."""
+    import transformers
+
+    source = source_of(spec)
+    if hub.name_of(spec) != hub.HUGGINGFACE:
+        source = hub.download(source, spec)
+    options = {
+        "revision": hub.revision_of(spec),
+        "cache_dir": spec.options.get("cache_dir"),
+        "trust_remote_code": bool(spec.options.get("trust_remote_code")),
+    }
+    try:
+        with quiet_transformers():
+            config = transformers.AutoConfig.from_pretrained(source, **options)
+            saved_as = (getattr(config, "architectures", None) or [""])[0]
+            loader = getattr(transformers, saved_as) if saved_as in HEADS else transformers.AutoModel
+            model, info = loader.from_pretrained(source, output_loading_info=True, **options)
+            processor = transformers.AutoProcessor.from_pretrained(source, **options)
+    except (*LOAD_ERRORS, ImportError, AttributeError) as error:
+        raise _explain(source, error) from error
+    _check_pair(source, model, processor, info["missing_keys"])
+    return model, processor
+
+
+def context_length(config: Any, tokenizer: Any, kind: Kind, wanted: Any = None) -> int:
+    """Return how many tokens are read: the authors' length, but never more than the tower has positions for."""
+    text = getattr(config, "text_config", None) or getattr(config, "qformer_config", None) or config
+    positions = getattr(text, "max_position_embeddings", None)
+    limits = [positions - kind.offset if positions is not None else None]
+    limits.append(wanted or kind.length or getattr(tokenizer, "model_max_length", None))
     known = [int(limit) for limit in limits if limit is not None and limit < NO_LIMIT]
-    return min(known) if known else 512
+    return min(known) if known else DEFAULT_LENGTH
+
+
+def _explain(source: str, error: Exception) -> ModelError:
+    if "trust_remote_code" in str(error):
+        return ModelError(
+            f"{source} brings its own code, which would run here with your rights.",
+            advice="If you have read and trust it: --trust-remote-code, best with a pinned --revision.",
+        )
+    return load_error(f"transformers {source}", error)
+
+
+def _check_pair(source: str, model: Any, processor: Any, missing: Sequence[str]) -> None:
+    if type(model).__name__ not in HEADS:
+        for name in ("get_image_features", "get_text_features"):
+            if not hasattr(model, name):
+                raise ModelError(
+                    f"{source} is a {type(model).__name__}, which has no {name}.",
+                    advice="A dual encoder (CLIP, SigLIP, ...) is needed here.",
+                )
+    if missing:
+        shown = ", ".join(sorted(missing)[:3])
+        raise ModelError(
+            f"{source} has no weights for {len(missing)} parts of {type(model).__name__} ({shown}, ...).",
+            advice="They would be random. A checkpoint with both towers and their projections is needed.",
+        )
+    for part in ("image_processor", "tokenizer"):
+        if getattr(processor, part, None) is None:
+            raise ModelError(f"{source} has no {part.replace('_', ' ')}.", advice="Copy its config files too.")
+
+
+def _image_inputs(pixels: torch.Tensor) -> Inputs:
+    """Take prepared pictures apart: plain pixels, or patches with their mask and shape."""
+    import torch
+
+    if pixels.dim() == 4:
+        return {"pixel_values": pixels}
+    shapes = pixels[:, -1, :2].round().long()
+    places = torch.arange(pixels.shape[1] - 1, device=pixels.device)
+    mask = (places[None] < shapes.prod(dim=1)[:, None]).long()
+    return {"pixel_values": pixels[:, :-1], "pixel_attention_mask": mask, PATCHES: shapes}
+
+
+def _keeps_case(tokenizer: Any) -> bool:
+    return bool(tokenizer("A")["input_ids"] != tokenizer("a")["input_ids"])
+
+
+def _parameters(model: Any) -> frozenset[str] | None:
+    """Return the inputs that the text tower takes, or None if it takes any."""
+    method = getattr(model, "get_text_features", None)
+    if method is None or type(model).__name__ in HEADS:
+        return frozenset({"input_ids", "attention_mask"})
+    parameters = inspect.signature(method).parameters
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
+        return None
+    return frozenset(parameters)
