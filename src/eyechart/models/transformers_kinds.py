@@ -8,10 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    import torch
+from typing import Any
 
 Tower = Callable[[Any, Any], Any]
 
@@ -53,25 +50,20 @@ def _plain_text(model: Any, inputs: Mapping[str, Any]) -> Any:
 
 
 def _blip_image(model: Any, inputs: Mapping[str, Any]) -> Any:
-    return model.vision_proj(model.vision_model(**inputs).last_hidden_state[:, 0])
+    return _unit(model.vision_proj(model.vision_model(**inputs).last_hidden_state[:, 0]))
 
 
 def _blip_text(model: Any, inputs: Mapping[str, Any]) -> Any:
-    return model.text_proj(model.text_encoder(**inputs).last_hidden_state[:, 0])
+    return _unit(model.text_proj(model.text_encoder(**inputs).last_hidden_state[:, 0]))
 
 
-def _blip2_image(model: Any, inputs: Mapping[str, Any]) -> torch.Tensor:
+def _blip2_image(model: Any, inputs: Mapping[str, Any]) -> Any:
     """Average the unit vectors of the query tokens: one vector per picture."""
-    import torch
-
     seen = model.vision_model(**inputs).last_hidden_state
     queries = model.qformer(
-        query_embeds=model.query_tokens.expand(len(seen), -1, -1),
-        encoder_hidden_states=seen,
-        encoder_attention_mask=torch.ones(seen.shape[:-1], dtype=torch.long, device=seen.device),
+        query_embeds=model.query_tokens.expand(len(seen), -1, -1), encoder_hidden_states=seen
     ).last_hidden_state
-    vectors = model.vision_projection(queries.to(model.vision_projection.weight.dtype))
-    return torch.nn.functional.normalize(vectors, dim=-1).mean(dim=1)
+    return _unit(model.vision_projection(queries.to(model.vision_projection.weight.dtype))).mean(dim=1)
 
 
 def _blip2_text(model: Any, inputs: Mapping[str, Any]) -> Any:
@@ -80,7 +72,13 @@ def _blip2_text(model: Any, inputs: Mapping[str, Any]) -> Any:
         query_length=0,
         attention_mask=inputs["attention_mask"],
     ).last_hidden_state
-    return model.text_projection(read[:, 0].to(model.text_projection.weight.dtype))
+    return _unit(model.text_projection(read[:, 0].to(model.text_projection.weight.dtype)))
+
+
+def _unit(vectors: Any) -> Any:
+    import torch
+
+    return torch.nn.functional.normalize(vectors, dim=-1)
 
 
 PLAIN = Head(_plain_image, _plain_text)
