@@ -12,13 +12,14 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from eyechart import plugins
 from eyechart.types import ModelSpec
 
 WORDS = "dog cat house tree river cloud street lamp"
 TEXTS = [
     "a photo of a cat",
     "A PHOTO OF A CAT",
-    "Hello, world! (really?) #1: \"quotes\"; it's",
+    'Hello, world! (really?) #1: "quotes"; it\'s',
     "a happy face 😀 and a rocket 🚀",
     "一只猫坐在草地上",
     " ".join((WORDS.split() * 25)[:200]),
@@ -64,3 +65,10 @@ def seeded(seed: int = 0) -> None:
 
 def as_array(tensor) -> np.ndarray:
     return tensor.detach().float().cpu().numpy()
+
+
+def load(spec):
+    """Check and load a model as a run does."""
+    family = plugins.load("models", spec.family)()
+    family.check(spec)
+    return family.load(spec)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from eyechart.types import ModelSpec
 from support.zoo import Case, as_array, seeded
 from support.zoo_tokenizers import bert_tokenizer, clip_tokenizer, gemma_like, sentencepiece_model, xlmr_tokenizer
-
-from eyechart.types import ModelSpec
 
 TOWER = {"hidden_size": 32, "intermediate_size": 37, "num_hidden_layers": 2, "num_attention_heads": 2}
 VISION = TOWER | {"image_size": 32, "patch_size": 8, "num_channels": 3}
@@ -138,7 +137,7 @@ def align(folder: Path) -> Case:
     seeded()
     tokenizer = bert_tokenizer(folder)
     vision = {
-        "image_size": 32, "in_channels": [32, 16], "out_channels": [16, 24], "kernel_sizes": [3, 3],
+        "image_size": 32, "in_channels": [32, 16], "out_channels": [16, 32], "kernel_sizes": [3, 3],
         "strides": [1, 2], "num_block_repeats": [1, 1], "expand_ratios": [1, 2], "depthwise_padding": [],
         "hidden_dim": 32, "width_coefficient": 1.0, "depth_coefficient": 1.0, "dropout_rate": 0.0,
     }  # fmt: skip
@@ -202,7 +201,8 @@ def blip2(folder: Path) -> Case:
     tokenizer = bert_tokenizer(folder)
     config = Blip2Config(
         vision_config=VISION,
-        qformer_config=TOWER | {"vocab_size": len(tokenizer) + 2, "encoder_hidden_size": 32, "use_qformer_text_input": True},
+        qformer_config=TOWER
+        | {"vocab_size": len(tokenizer) + 2, "encoder_hidden_size": 32, "use_qformer_text_input": True},
         text_config={"model_type": "opt", **TOWER, "ffn_dim": 16, "vocab_size": 16, "word_embed_proj_dim": 16},
         num_query_tokens=5,
         image_text_hidden_size=24,

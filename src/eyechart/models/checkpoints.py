@@ -122,13 +122,21 @@ def _corrupt(what: str, text: str) -> ModelError:
     return ModelError(f"{what}: the file is damaged or no weights file ({first}).", advice="Download it again.")
 
 
+_DAMAGED = (
+    "PytorchStreamReader",
+    "invalid load key",
+    "failed finding central directory",
+    "unpickling stack",
+    "Ran out of input",
+    "file in archive is not in",
+    "header too large",
+    "HeaderTooLarge",
+    "InvalidHeader",
+    "MetadataIncompleteBuffer",
+)
 _EXPLANATIONS = (
     (r"size mismatch for|Missing key\(s\)|Unexpected key\(s\)", _other_architecture),
     (r"TorchScript", _script),
     (r"Unsupported (global|class|operand)|GLOBAL|was not an allowed global", _code),
-    (
-        r"PytorchStreamReader|invalid load key|failed finding central directory|unpickling stack|Ran out of input"
-        r"|InvalidHeader|HeaderTooLarge|MetadataIncompleteBuffer|header too large|file in archive is not in",
-        _corrupt,
-    ),
+    ("|".join(_DAMAGED), _corrupt),
 )

@@ -116,10 +116,8 @@ class OpenClipEncoder(TorchEncoder):
         pixels: NDArray[np.float32] = self.transform(image).numpy()
         return pixels
 
-    def tokenize(self, texts: Sequence[str], language: str) -> Inputs:
-        """Run open_clip's tokenizer; NLLB's learns the language first."""
-        if hasattr(self.tokenizer, "set_lang_fn"):
-            self.tokenizer.set_language(nllb_code(language, self.tokenizer.tokenizer))
+    def tokenize(self, texts: Sequence[str], language: str) -> Inputs:  # noqa: ARG002
+        """Run open_clip's tokenizer."""
         return {"tokens": self.tokenizer(list(texts))}
 
     def token_counts(self, texts: Sequence[str]) -> list[int]:
@@ -135,18 +133,6 @@ class OpenClipEncoder(TorchEncoder):
         """Run the text tower."""
         features: torch.Tensor = model.encode_text(inputs["tokens"])
         return features
-
-
-def nllb_code(language: str, tokenizer: Any) -> str:
-    """Return NLLB's name of a language; a language that it does not know is an error, never another one."""
-    from eyechart.languages import other_codes
-
-    for code in (language, *other_codes(language)):
-        if "_" in code and tokenizer.convert_tokens_to_ids(code) != tokenizer.unk_token_id:
-            return code
-    raise ModelError(
-        f"This model's tokenizer has no language {language!r}.", advice="Use a FLORES-200 code such as zho_Hans."
-    )
 
 
 def describe_tokenizer(tokenizer: Any) -> str:
@@ -195,15 +181,17 @@ def _quick_gelu(name: str, spec: ModelSpec) -> tuple[bool, list[str]]:
     if config is None or config.get("quick_gelu") or not spec.pretrained:
         return False, []
     if open_clip.get_pretrained_cfg(name.replace("/", "-"), spec.pretrained).get("quick_gelu"):
-        return True, [
-            f"{spec.pretrained} was trained with QuickGELU, but {spec.name} is defined with GELU: QuickGELU is used. "
-            f"(Same weights: {spec.name}{QUICK}.)"
-        ]
+        note = (
+            f"{spec.pretrained} was trained with QuickGELU, but {spec.name} is defined with GELU: QuickGELU is used, "
+            f"as {spec.name}{QUICK} has it."
+        )
+        return True, [note]
     if Path(spec.pretrained).exists() and f"{name}{QUICK}" in open_clip.list_models():
-        return False, [
+        note = (
             f"{spec.name} uses GELU. If this checkpoint was trained with QuickGELU, as OpenAI's were, the scores are "
             f"too low: use --model {spec.name}{QUICK}."
-        ]
+        )
+        return False, [note]
     return False, []
 
 

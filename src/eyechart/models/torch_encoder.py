@@ -28,7 +28,7 @@ from eyechart.models.torch_tools import (
     to_numpy,
     weights_digest,
 )
-from eyechart.types import ModelCard, ModelSpec
+from eyechart.types import ModelCard, ModelSpec, digest_json
 
 if TYPE_CHECKING:
     import torch
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 Inputs = Mapping[str, Any]
 """Tensors by name."""
 Vectors = NDArray[np.float32]
+PROBE_TEXTS = ("a photo of a cat", "Upper Case, digits 0123456789 & marks: (.,;!?)", "ein Käfer", "一只猫", "😀", "")
 
 
 class TorchEncoder(ABC):
@@ -130,13 +131,18 @@ class TorchEncoder(ABC):
         known = {
             "family": self.family,
             "name": self.spec.label,
-            "transform": transform,
+            "transform": f"{transform} | {self._token_digest()}",
             "precision": self.precision,
             "context_length": context_length,
             "embedding_dim": int(self.encode_texts(["a"]).shape[1]),
             "notes": notes,
         }
         return ModelCard(**(known | self._facts | facts))
+
+    def _token_digest(self) -> str:
+        """Digest what the tokenizer makes of a few texts: another vocabulary or cleaning is another model."""
+        inputs = self.tokenize(PROBE_TEXTS, "en")
+        return f"tokens {digest_json({name: value.tolist() for name, value in inputs.items()})}"
 
     def _nothing(self) -> Vectors:
         return np.empty((0, self.card.embedding_dim or 0), np.float32)

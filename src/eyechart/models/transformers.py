@@ -6,6 +6,7 @@ How each architecture reads is a table: `eyechart.models.transformers_kinds`.
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -79,9 +80,10 @@ class TransformersEncoder(TorchEncoder):
         self.accepted = _parameters(model)
         super().__init__(spec, model)
         vision = getattr(model.config, "vision_config", model.config)
+        seeing = json.dumps(self.processor.image_processor.to_dict(), sort_keys=True, default=str)
         reading = {"padding": self.padding, "length": self.context, "lower": self.lower}
         self.card = self.make_card(
-            transform=f"{self.processor.image_processor.to_json_string()} | {reading} | {type(self.tokenizer).__name__}",
+            transform=f"{seeing} | {reading}",
             image_size=getattr(vision, "image_size", None),
             context_length=self.context,
             notes=[kind.note] if kind.note else [],

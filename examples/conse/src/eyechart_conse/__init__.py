@@ -12,10 +12,10 @@ from importlib.metadata import version
 from importlib.util import find_spec
 
 import numpy as np
-from eyechart import ModelSpec
-from eyechart.errors import ModelError
 from numpy.typing import NDArray
 
+from eyechart import ModelSpec
+from eyechart.errors import ModelError
 from eyechart_conse.encoder import ConseEncoder
 
 NAMES = ("efficientnet-lite2+all-minilm-l6-v2",)

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from eyechart import ModelCard, ModelSpec
 from numpy.typing import NDArray
 from PIL import Image
+
+from eyechart import ModelCard, ModelSpec
 
 IMAGE_SIZE = 260
 """What EfficientNet-Lite2 was trained at."""

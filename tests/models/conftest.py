@@ -1,0 +1,42 @@
+"""The zoo: every model is built once per session, and only if a test asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from support import zoo_open_clip, zoo_transformers
+from support.zoo import Case, load
+
+BUILDERS: dict[str, Callable[[Path], Case]] = {**zoo_open_clip.CASES, **zoo_transformers.CASES}
+
+
+class Zoo:
+    """Cases and loaded encoders by name."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._cases: dict[str, Case] = {}
+        self._encoders = {}
+
+    def case(self, name: str) -> Case:
+        if name not in self._cases:
+            self._cases[name] = BUILDERS[name](self.folder / name)
+        return self._cases[name]
+
+    def encoder(self, name: str):
+        if name not in self._encoders:
+            self._encoders[name] = load(self.case(name).spec)
+        return self._encoders[name]
+
+
+@pytest.fixture(scope="session")
+def zoo(tmp_path_factory):
+    return Zoo(tmp_path_factory.mktemp("zoo"))
+
+
+@pytest.fixture(params=BUILDERS)
+def name(request):
+    return request.param
