@@ -21,11 +21,16 @@ class Config(BaseModel):
     dataset: list[str] = Field(default=["cifar10"], min_length=1)
     dataset_root: str = "root"
     split: str = "test"
-    model: list[str] = Field(default=["ViT-B-32-quickgelu"], min_length=1)
-    pretrained: list[str] = Field(default=["laion400m_e32"], min_length=1)
+    model: list[str] = []
+    pretrained: list[str] = []
+    """Empty: the family's own default, for open_clip ViT-B-32-quickgelu and laion400m_e32."""
     pretrained_model: list[str] = []
     model_type: str = "open_clip"
     model_options: dict[str, Any] = {}
+    revision: str | None = None
+    hub: Literal["huggingface", "modelscope"] | None = None
+    trust_remote_code: bool = False
+    compile: bool | str = False
     task: list[str] = Field(default=["auto"], min_length=1)
     language: list[str] = Field(default=["en"], min_length=1)
     output: str = OUTPUT

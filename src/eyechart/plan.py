@@ -15,6 +15,7 @@ from eyechart.config import Config
 from eyechart.datasets.resolve import plain_name, resolve_dataset
 from eyechart.errors import DataError, UsageError, nearest
 from eyechart.models.base import Family
+from eyechart.models.choice import choose_models
 from eyechart.tasks.base import Task
 from eyechart.types import Dataset, DatasetInfo, DatasetSpec, Job, Kind, ModelSpec, digest_json
 
@@ -34,6 +35,7 @@ class Planner:
         self.config = config
         self._datasets: dict[str, Dataset] = {}
         self._tasks: dict[str, Task] = {}
+        self._families: dict[str, Family] = {}
 
     def jobs(self) -> list[Job]:
         """Return all jobs, those of one model together."""
@@ -55,20 +57,28 @@ class Planner:
     def models(self) -> list[ModelSpec]:
         """Return the models of ``--pretrained_model``, or every pair of ``--model`` and ``--pretrained``, checked."""
         config = self.config
-        pairs = [_pair(entry) for entry in _entries(config.pretrained_model)] or list(
-            product(config.model, config.pretrained)
-        )
-        family: Family = plugins.load("models", config.model_type)()
-        options = dict(config.model_options)
-        if config.model_cache_dir:
-            options["cache_dir"] = config.model_cache_dir
+        self.family(config.model_type.partition(":")[0])
+        chosen = choose_models(config.model_type, config.model, config.pretrained, _entries(config.pretrained_model))
         specs = [
-            ModelSpec(config.model_type, name, pretrained, precision_of(config), config.device, options)
-            for name, pretrained in dict.fromkeys(pairs)
+            ModelSpec(
+                choice.family,
+                choice.name,
+                choice.pretrained,
+                precision_of(config),
+                config.device,
+                model_options(config) | ({"factory": choice.factory} if choice.factory else {}),
+            )
+            for choice in chosen
         ]
         for spec in specs:
-            family.check(spec)
+            self.family(spec.family).check(spec)
         return specs
+
+    def family(self, name: str) -> Family:
+        """Return a model family by name, once."""
+        if name not in self._families:
+            self._families[name] = plugins.load("models", name)()
+        return self._families[name]
 
     def job(self, model: ModelSpec, name: str, language: str, task_name: str, options: Mapping[str, Any]) -> Job:
         """Make one job and check that its dataset and task fit."""
@@ -170,6 +180,18 @@ def open_dataset(spec: DatasetSpec) -> Dataset:
     return dataset
 
 
+def model_options(config: Config) -> dict[str, Any]:
+    """Collect what a family is told beyond the model's name; what was not asked for is left out."""
+    named = {
+        "cache_dir": config.model_cache_dir,
+        "revision": config.revision,
+        "hub": config.hub,
+        "trust_remote_code": config.trust_remote_code,
+        "compile": config.compile,
+    }
+    return {**config.model_options, **{key: value for key, value in named.items() if value}}
+
+
 def precision_of(config: Config) -> str:
     """Resolve ``auto``: float32. A wrong digit is worse than a slow run, and amp is one flag away."""
     return "fp32" if config.precision == "auto" else config.precision
@@ -184,16 +206,6 @@ def _entries(names: list[str]) -> Iterator[str]:
             yield from (line for line in lines if line and not line.startswith("#"))
         else:
             yield name
-
-
-def _pair(entry: str) -> tuple[str, str]:
-    name, comma, pretrained = entry.partition(",")
-    if not comma:
-        raise UsageError(
-            f"--pretrained_model: {entry!r} is not 'model,pretrained', a list file or a collection.",
-            advice="Write for example ViT-B-32,openai.",
-        )
-    return name.strip(), pretrained.strip()
 
 
 def _output(template: str, model: ModelSpec, dataset: str, language: str, task: str) -> Path:

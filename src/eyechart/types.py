@@ -260,6 +260,10 @@ class BatchGenerator(Generator, Protocol):
         ...
 
 
+HOW_NOT_WHAT = frozenset({"cache_dir", "compile", "concurrency", "timeout", "tries", "api_key", "api_key_variable"})
+"""Options of a model that decide how it is run and not what it answers."""
+
+
 # -------------------------------------------------------------------------------------------------- jobs
 
 
@@ -303,6 +307,7 @@ class Job:
         """Identify what is computed: all that can change the numbers, and nothing else (no output path, no workers)."""
         model = asdict(self.model)
         del model["device"]
+        model["options"] = {key: value for key, value in self.model.options.items() if key not in HOW_NOT_WHAT}
         return digest_json([model, asdict(self.dataset), self.task, dict(self.settings), self.on_error])
 
 

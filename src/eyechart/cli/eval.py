@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from typing import Any
+
+from eyechart.errors import UsageError
 
 _TRUE = ("1", "true", "yes", "on")
 _FALSE = ("0", "false", "no", "off")
@@ -36,13 +39,18 @@ def _what(parser: argparse.ArgumentParser) -> None:
 def _model(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("which models")
     add = group.add_argument
-    add("--model", nargs="+", default=["ViT-B-32-quickgelu"], help="architectures")
-    add("--pretrained", nargs="+", default=["laion400m_e32"], help="tags, checkpoint files, folders or hub ids")
-    add("--pretrained_model", nargs="+", default=[], help="'model,pretrained' pairs, or files with one a line")
-    add("--model_type", default="open_clip", help="model family")
+    add("--model", nargs="+", default=[], help="architecture, python:module:factory (open_clip: ViT-B-32-quickgelu)")
+    add("--pretrained", nargs="+", default=[], help="tags, checkpoints, folders or hub ids (open_clip: laion400m_e32)")
+    add("--pretrained_model", nargs="+", default=[], help="'model,pretrained' pairs, collections, or files of them")
+    add("--model_type", default="open_clip", help="model family, or python:module:factory")
     add("--model_cache_dir", help="where weights are kept")
+    add("--revision", help="revision of a hub model")
+    add("--hub", choices=["huggingface", "modelscope"], help="where hub ids come from (default: huggingface)")
+    add("--trust-remote-code", "--trust_remote_code", action="store_true", help="run code that a hub model brings")
+    add("--compile", action="store_true", help="compile the towers with torch.compile")
+    add("--model_option", nargs="+", default=[], metavar="KEY=VALUE", help="options of single model families")
     add("--precision", default="auto", choices=["auto", "fp32", "fp16", "bf16", "amp"], help="auto is fp32")
-    add("--device", default="auto", help="auto, cpu, cuda, cuda:1, ...")
+    add("--device", default="auto", help="auto, cpu, cuda:1; several with commas")
     amp = group.add_mutually_exclusive_group()
     amp.add_argument("--amp", dest="amp", action="store_true", help="same as --precision amp")
     amp.add_argument("--no_amp", dest="no_amp", action="store_true", help="same as --precision fp32")
@@ -105,6 +113,17 @@ def _flag(text: str) -> bool:
     raise argparse.ArgumentTypeError(f"{text!r} is neither true nor false")
 
 
+def _option(text: str) -> tuple[str, Any]:
+    """Read ``key=value``; true, false and numbers are meant as such."""
+    key, equals, value = text.partition("=")
+    if not equals or not key:
+        raise UsageError(f"--model_option: {text!r} is not KEY=VALUE.")
+    try:
+        return key, json.loads(value)
+    except ValueError:
+        return key, value
+
+
 _PROBE = ("train_split", "val_split", "val_proportion", "fewshot_k", "fewshot_epochs", "fewshot_lr", "normalize")
 _NOT_SETTINGS = {"command", "quiet", "verbose", "negated", "amp", "no_amp", "distributed", "feature_root", "skip_load"}
 
@@ -113,6 +132,7 @@ def settings_of(args: argparse.Namespace) -> dict[str, Any]:
     """Turn parsed flags into the settings of `eyechart.config.Config`."""
     values = {key: value for key, value in vars(args).items() if key not in _NOT_SETTINGS}
     values["task_options"] = {key: values.pop(key) for key in _PROBE}
+    values["model_options"] = dict(_option(text) for text in values.pop("model_option"))
     if args.amp or args.no_amp:
         values["precision"] = "amp" if args.amp else "fp32"
     return values
