@@ -49,6 +49,11 @@ def choose_devices(wanted: str) -> list[str]:
     return devices
 
 
+def choose_device(wanted: str) -> str:
+    """Resolve ``--device`` for a model that lives on one device only."""
+    return choose_devices(wanted)[0]
+
+
 def precision_notes(precision: str, device: str) -> list[str]:
     """Say that a CPU computes a precision without instructions for it: the numbers are right, the time is not."""
     import torch
