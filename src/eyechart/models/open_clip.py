@@ -28,6 +28,7 @@ from eyechart.models.base import check_path, known_card, path_identity
 from eyechart.models.checkpoints import LOAD_ERRORS, load_error
 from eyechart.models.torch_encoder import Inputs, TorchEncoder
 from eyechart.models.torch_tools import library_versions, quiet_transformers
+from eyechart.models.trim import encode_trimmed, trimmable
 from eyechart.types import ModelSpec
 
 if TYPE_CHECKING:
@@ -102,6 +103,7 @@ class OpenClipEncoder(TorchEncoder):
         if not _has_weights(name, spec):
             notes.append("The weights are random: no tag and no checkpoint was given.")
         super().__init__(spec, model)
+        self.trimmable = trimmable(self.model, self.tokenizer)
         size = getattr(self.model.visual, "image_size", None)
         context = getattr(self.tokenizer, "context_length", None)
         self.card = self.make_card(
@@ -131,7 +133,8 @@ class OpenClipEncoder(TorchEncoder):
 
     def text_features(self, model: Any, inputs: Inputs) -> torch.Tensor:
         """Run the text tower."""
-        features: torch.Tensor = model.encode_text(inputs["tokens"])
+        encode = encode_trimmed if self.trimmable else type(model).encode_text
+        features: torch.Tensor = encode(model, inputs["tokens"])
         return features
 
 
