@@ -49,7 +49,7 @@ def encode_trimmed(model: Any, tokens: torch.Tensor) -> torch.Tensor:
     import torch
     from torch.func import functional_call
 
-    class Text(torch.nn.Module):
+    class Text(torch.nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
             self.model = model
