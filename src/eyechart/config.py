@@ -52,6 +52,12 @@ class Config(BaseModel):
     load_clfs: list[str] = []
     model_cache_dir: str | None = None
     wds_cache_dir: str | None = None
+    offline: bool = False
+    dataset_hub: Literal["huggingface", "modelscope"] | None = None
+    """Where named datasets come from; like ``hub`` unless it is set."""
+    catalogue: list[str] = []
+    """TOML files that add datasets and collections to the catalogue."""
+    caption_cleaning: str | None = None
     annotation_file: str = ""
     task_options: dict[str, Any] = {}
     """Settings of single tasks that no other task has."""

@@ -75,10 +75,10 @@ def unknown_name(kind: str, name: str, known: Iterable[str], *, advice: str = ""
     return UnknownNameError(f"Unknown {kind}: {name!r}.", advice=" ".join(part for part in (hint, advice) if part))
 
 
-def nearest(name: str, options: Iterable[str], count: int = 3) -> list[str]:
+def nearest(name: str, options: Iterable[str], count: int = 3, *, cutoff: float = 0.6) -> list[str]:
     """Return up to ``count`` names that look like ``name``, best first, ignoring case."""
     by_lower = {option.lower(): option for option in options}
-    found = difflib.get_close_matches(name.lower(), by_lower, n=count, cutoff=0.6)
+    found = difflib.get_close_matches(name.lower(), by_lower, n=count, cutoff=cutoff)
     return [by_lower[key] for key in found]
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+import warnings
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -12,6 +13,9 @@ from typing import Any
 
 from eyechart import plugins
 from eyechart.config import Config
+from eyechart.datasets.catalogue import load_catalogue, user_files
+from eyechart.datasets.choose import LanguageError
+from eyechart.datasets.cleaning import cleaned
 from eyechart.datasets.resolve import plain_name, resolve_dataset
 from eyechart.errors import DataError, UsageError, nearest
 from eyechart.models.base import Family
@@ -36,23 +40,34 @@ class Planner:
         self._datasets: dict[str, Dataset] = {}
         self._tasks: dict[str, Task] = {}
         self._families: dict[str, Family] = {}
+        self.left_out: dict[str, LanguageError] = {}
+        """Pairs of dataset and language that do not exist, by title."""
 
     def jobs(self) -> list[Job]:
-        """Return all jobs, those of one model together."""
+        """Return all jobs, those of one model together; a language that a dataset does not have makes no job."""
         models = self.models()
-        datasets = list(_entries(self.config.dataset))
+        datasets = self.datasets()
         options = [self._task_options(i, len(datasets)) for i in range(len(datasets))]
-        jobs = [
-            self.job(model, name, language, task, chosen)
-            for model, (name, chosen), language, task in product(
-                models,
-                zip(datasets, options, strict=True),
-                dict.fromkeys(self.config.language),
-                dict.fromkeys(self.config.task),
-            )
-        ]
+        jobs = []
+        for model, (name, chosen), language, task in product(
+            models,
+            zip(datasets, options, strict=True),
+            dict.fromkeys(self.config.language),
+            dict.fromkeys(self.config.task),
+        ):
+            try:
+                jobs.append(self.job(model, name, language, task, chosen))
+            except LanguageError as error:
+                self.left_out.setdefault(f"{name} ({language})", error)
+        if self.left_out and not jobs:
+            raise next(iter(self.left_out.values()))
         _check_outputs(jobs)
         return jobs
+
+    def datasets(self) -> list[str]:
+        """Return the names of all datasets, collections and list files expanded, each once."""
+        catalogue = load_catalogue(user_files(self.config.catalogue))
+        return list(dict.fromkeys(name for entry in _entries(self.config.dataset) for name in catalogue.expand(entry)))
 
     def models(self) -> list[ModelSpec]:
         """Return the models of ``--pretrained_model``, or every pair of ``--model`` and ``--pretrained``, checked."""
@@ -161,6 +176,12 @@ class Planner:
             "classname_file": str(config.custom_classname_file or ""),
             "template_file": str(config.custom_template_file or ""),
             "allow_blank_classnames": config.allow_blank_classnames,
+            "annotation_file": config.annotation_file,
+            "caption_cleaning": config.caption_cleaning,
+            "cache_dir": config.wds_cache_dir,
+            "offline": config.offline,
+            "hub": config.dataset_hub or config.hub,
+            "catalogue": user_files(config.catalogue),
         }
         return {key: value for key, value in options.items() if value}
 
@@ -169,15 +190,26 @@ _TASK_KEYS = {"recall_k", "save_clf", "load_clfs", "seed", "batch_size"}
 _PER_DATASET = ("train_split", "val_split", "val_proportion")
 
 
-def make_plan(config: Config) -> list[Job]:
-    """Expand settings into jobs: models x datasets x languages."""
-    return Planner(config).jobs()
+def make_plan(config: Config, say: Callable[[str], object] = warnings.warn) -> list[Job]:
+    """Expand settings into jobs: models x datasets x languages x tasks.
+
+    Args:
+        config: The settings.
+        say: Told about each pair of dataset and language that is left out because it does not exist. If there
+            is nothing else to do, that is an error instead.
+    """
+    planner = Planner(config)
+    jobs = planner.jobs()
+    for error in planner.left_out.values():
+        say(f"Left out: {error.message} {error.advice}")
+    return jobs
 
 
 def open_dataset(spec: DatasetSpec) -> Dataset:
-    """Open a dataset with its reader."""
+    """Open a dataset with its reader, and clean its captions if asked to."""
     dataset: Dataset = plugins.load("datasets", spec.reader)(spec)
-    return dataset
+    cleaning = spec.options.get("caption_cleaning")
+    return cleaned(dataset, cleaning) if cleaning else dataset
 
 
 def model_options(config: Config) -> dict[str, Any]:

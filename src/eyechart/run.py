@@ -23,7 +23,7 @@ from eyechart.provenance import provenance
 from eyechart.results import Result, is_done, read_result, write_result
 from eyechart.store import EmbeddingStore
 from eyechart.tasks.base import Material, Prediction, Task
-from eyechart.types import Job, Metric, ModelCard, ModelSpec, Notice, Outcome, digest_json
+from eyechart.types import Fetchable, Job, Metric, ModelCard, ModelSpec, Notice, Outcome, digest_json
 
 MAX_LISTINGS = 32
 """Listings that are kept for the next model; a listing holds ids and captions, not pictures."""
@@ -54,9 +54,10 @@ class Session:
         if key not in self._listings:
             if len(self._listings) >= MAX_LISTINGS:
                 self._listings.pop(next(iter(self._listings)))
-            self._listings[key] = list_dataset(
-                open_dataset(spec), limit=spec.limit, on_error=job.on_error, progress=self.progress
-            )
+            dataset = open_dataset(spec)
+            if isinstance(dataset, Fetchable):
+                dataset.fetch(self.progress)
+            self._listings[key] = list_dataset(dataset, limit=spec.limit, on_error=job.on_error, progress=self.progress)
         return self._listings[key]
 
 
@@ -158,7 +159,8 @@ def make_result(
         },
         provenance=provenance() | {"seconds": round(seconds, 3), "precision": card.precision},
         job={"digest": job.digest, "settings": dict(job.settings), "on_error": job.on_error}
-        | {"model_type": job.model.family, "reader": job.dataset.reader, "limit": job.dataset.limit},
+        | {"model_type": job.model.family, "reader": job.dataset.reader, "limit": job.dataset.limit}
+        | {"caption_cleaning": job.dataset.options.get("caption_cleaning")},
     )
 
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from PIL import Image
 
+    from eyechart.progress import Progress
+
     Vectors = NDArray[np.float32]
 
 Kind = Literal["classification", "multilabel", "retrieval", "selection", "pictures"]
@@ -80,6 +82,15 @@ class Dataset(Protocol):
 
     def signature(self) -> str:
         """Return a text that changes when the files do, cheaply: sizes and small files, not all the bytes."""
+        ...
+
+
+@runtime_checkable
+class Fetchable(Protocol):
+    """A dataset whose files may lie elsewhere."""
+
+    def fetch(self, progress: Progress) -> None:
+        """Bring everything that its shards need to this machine; what is here already is not fetched again."""
         ...
 
 
@@ -283,6 +294,10 @@ class DatasetSpec:
     """Reader-specific: class name and template files, cache folder, ..."""
 
 
+WHERE_OPTIONS = frozenset({"cache_dir", "offline"})
+"""Options of a dataset that say where its files are kept; they do not change the numbers."""
+
+
 @dataclass(frozen=True, slots=True)
 class Job:
     """One model on one benchmark in one language: a value, printable, the same every time it is planned."""
@@ -305,10 +320,11 @@ class Job:
     @property
     def digest(self) -> str:
         """Identify what is computed: all that can change the numbers, and nothing else (no output path, no workers)."""
-        model = asdict(self.model)
+        model, dataset = asdict(self.model), asdict(self.dataset)
         del model["device"]
         model["options"] = {key: value for key, value in self.model.options.items() if key not in HOW_NOT_WHAT}
-        return digest_json([model, asdict(self.dataset), self.task, dict(self.settings), self.on_error])
+        dataset["options"] = {key: value for key, value in self.dataset.options.items() if key not in WHERE_OPTIONS}
+        return digest_json([model, dataset, self.task, dict(self.settings), self.on_error])
 
 
 # ---------------------------------------------------------------------------------------------- outcomes

@@ -180,7 +180,7 @@ def test_an_output_folder_is_made(place):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--dataset", "demo/garmnts"], "Did you mean demo/garments?"),
+        (["--dataset", "demo/garmnts"], "Did you mean demo/garments, "),
         (["--dataset", "wds/x", "--dataset_root", "nowhere"], "no dataset folder nowhere"),
         (["--dataset", "demo/scenes", "--recall_k", "0"], "recall_k must be 1 or more"),
     ],

@@ -33,7 +33,11 @@ def _what(parser: argparse.ArgumentParser) -> None:
     add("--language", nargs="+", default=["en"], help="languages of class names and captions")
     add("--limit", type=int, help="score only the first N samples")
     add("--annotation_file", default="", help="annotation file of a named retrieval dataset")
-    add("--wds_cache_dir", help="where downloaded webdatasets are kept")
+    add("--caption_cleaning", help="clean captions: internvl (lower case, no punctuation, 50 words)")
+    add("--wds_cache_dir", help="where downloaded datasets are kept")
+    add("--dataset_hub", choices=["huggingface", "modelscope"], help="where named datasets come from (default: --hub)")
+    add("--offline", action="store_true", help="fetch nothing, use what is in the cache")
+    add("--catalogue", nargs="+", default=[], help="TOML files with datasets and collections of your own")
 
 
 def _model(parser: argparse.ArgumentParser) -> None:
@@ -148,7 +152,7 @@ def run(args: argparse.Namespace) -> int:
 
     config = make_config(settings_of(args))
     progress = choose_progress(quiet=args.quiet)
-    jobs = make_plan(config)
+    jobs = make_plan(config, say=lambda line: sys.stderr.write(f"{line}\n"))
     reports = []
     for number, report in enumerate(run_jobs(jobs, config, progress), 1):
         reports.append(report)

@@ -1,21 +1,22 @@
-"""Class names and prompt templates: lists in a dataset's folder, and the user's own files that replace them."""
+"""Class names and prompt templates: the user's own files, lists in a dataset's folder, and the prompt pack."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from eyechart.errors import DataError, UsageError
-from eyechart.types import DatasetSpec, Notice
+from eyechart.datasets import prompt_pack
+from eyechart.datasets.text_lists import as_names, as_templates, find_entry, list_for
+from eyechart.languages import is_main
+from eyechart.types import DatasetInfo, DatasetSpec, Kind, Notice
 
 CLASSNAMES = "classnames"
 TEMPLATES = "zeroshot_classification_templates"
 DEFAULT_TEMPLATES = ("a photo of a {c}.",)
-MAIN_LANGUAGE = "en"
-"""Files without a language in their name are in this one."""
+DEFAULT_KEY = "imagenet1k"
+"""Whose templates are used for a named dataset that has none of its own, as everywhere in the CLIP literature."""
 
 
 @dataclass(frozen=True)
@@ -28,112 +29,117 @@ class ClassTexts:
     notes: tuple[Notice, ...] = ()
 
 
-def read_class_texts(folder: Path, spec: DatasetSpec, names: tuple[str, ...] = ()) -> ClassTexts:
-    """Collect names and templates: the user's files first, then those in the folder, then what the reader knows.
+def read_class_texts(
+    folder: Path | None, spec: DatasetSpec, names: tuple[str, ...] = (), subset: Sequence[int] = ()
+) -> ClassTexts:
+    """Collect names and templates: the user's files, those in the folder, the catalogue's, then what the reader knows.
 
     Args:
         folder: Where ``classnames.txt`` and ``zeroshot_classification_templates.txt`` may lie; for another
             language than English, ``classnames.de.txt`` and so on.
-        spec: The options ``classname_file``, ``template_file`` and ``allow_blank_classnames`` count.
+        spec: The options ``classname_file``, ``template_file``, ``allow_blank_classnames`` and ``prompts`` count.
         names: Class names that the reader found itself (folder names), in English.
+        subset: The classes of this dataset, if it has only some of those in a longer list (ImageNet's).
     """
-    own_names = spec.options.get("classname_file")
-    own_templates = spec.options.get("template_file")
+    classnames = _classnames(folder, spec, names)
+    if subset and len(classnames) > len(subset) and len(classnames) > max(subset):
+        classnames = tuple(classnames[i] for i in subset)
+    templates, prompts, notes = _templates(folder, spec, has_classes=bool(classnames))
+    return ClassTexts(classnames, templates, prompts, notes)
+
+
+def class_info(spec: DatasetSpec, kind: Kind, texts: ClassTexts, source: object) -> DatasetInfo:
+    """Describe a dataset with classes."""
+    return DatasetInfo(
+        name=spec.name,
+        kind=kind,
+        split=spec.split,
+        language=spec.language,
+        classnames=texts.classnames,
+        templates=texts.templates,
+        class_prompts=texts.class_prompts,
+        source=str(source),
+        notes=texts.notes,
+    )
+
+
+def _classnames(folder: Path | None, spec: DatasetSpec, names: tuple[str, ...]) -> tuple[str, ...]:
+    own = spec.options.get("classname_file")
     blank = bool(spec.options.get("allow_blank_classnames"))
-    if own_names:
-        classnames = _as_names(_entry(Path(own_names), spec.name), Path(own_names), allow_blank=blank)
-    else:
-        classnames = _list_for(folder, CLASSNAMES, spec.language, allow_blank=blank) or (
-            names if spec.language == MAIN_LANGUAGE else ()
-        )
-    notes: list[Notice] = []
-    prompts: dict[str, tuple[str, ...]] = {}
-    if own_templates:
-        templates, prompts = _as_templates(_entry(Path(own_templates), spec.name), Path(own_templates))
-    else:
-        templates = _list_for(folder, TEMPLATES, spec.language)
-        if classnames and not templates and spec.language == MAIN_LANGUAGE:
-            templates = DEFAULT_TEMPLATES
-            notes.append(
-                Notice("default_templates", 1, f"{spec.name} has no templates: {DEFAULT_TEMPLATES[0]!r} is used.")
-            )
-    return ClassTexts(classnames, templates, prompts, tuple(notes))
+    prompts = _prompts(spec)
+    if own:
+        entry, _ = find_entry(own, _keys(spec, prompts.get("classnames", "")), offline=_offline(spec))
+        return as_names(entry, own, allow_blank=blank or prompt_pack.has_member(own))
+    listed = list_for(folder, CLASSNAMES, spec.language, allow_blank=blank) if folder else ()
+    if listed:
+        return listed
+    if prompts.get("own_classnames") and is_main(spec.language):
+        return tuple(prompts["own_classnames"])
+    if prompts.get("classnames"):
+        packed = prompt_pack.classnames(prompts["classnames"], spec.language, offline=_offline(spec))
+        if packed:
+            return packed
+    return names if is_main(spec.language) else ()
 
 
-def languages_in(folder: Path, stem: str = CLASSNAMES) -> list[str]:
-    """List the languages for which a folder has a list."""
-    found = {MAIN_LANGUAGE} if (folder / f"{stem}.txt").is_file() else set()
-    found |= {path.name[len(stem) + 1 : -len(".txt")] for path in folder.glob(f"{stem}.*.txt")}
-    return sorted(found)
+Templates = tuple[tuple[str, ...], dict[str, tuple[str, ...]], tuple[Notice, ...]]
 
 
-def read_lines(path: Path, *, allow_blank: bool = False) -> tuple[str, ...]:
-    """Read one entry a line, each stripped. A blank line would be a phantom entry, so it is an error."""
-    try:
-        lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path} is not UTF-8 text ({error.reason}).") from error
-    for number, line in enumerate(lines, 1):
-        if not line and not allow_blank:
-            raise DataError(
-                f"{path}, line {number}: a blank line would be a class without a name.",
-                advice="Remove the line. If a class really has an empty name, use --allow-blank-classnames.",
-            )
-    return tuple(lines)
+def _templates(folder: Path | None, spec: DatasetSpec, *, has_classes: bool) -> Templates:
+    own = spec.options.get("template_file")
+    prompts = _prompts(spec)
+    if own:
+        keys = _keys(spec, prompts.get("templates", ""))
+        entry, key = find_entry(own, keys, fallback=DEFAULT_KEY, offline=_offline(spec))
+        templates, class_prompts = as_templates(entry, own)
+        borrowed = key == DEFAULT_KEY and DEFAULT_KEY not in keys
+        return templates, class_prompts, (_fallback(spec, own),) if borrowed else ()
+    listed = list_for(folder, TEMPLATES, spec.language) if folder else ()
+    if listed:
+        return listed, {}, ()
+    if prompts.get("own_templates") and is_main(spec.language):
+        return tuple(prompts["own_templates"]), {}, ()
+    if not has_classes:
+        return (), {}, ()
+    return _packed_templates(spec) if prompts else _default_templates(spec)
 
 
-def _list_for(folder: Path, stem: str, language: str, *, allow_blank: bool = False) -> tuple[str, ...]:
-    name = f"{stem}.txt" if language == MAIN_LANGUAGE else f"{stem}.{language}.txt"
-    path = folder / name
-    return read_lines(path, allow_blank=allow_blank) if path.is_file() else ()
+def _packed_templates(spec: DatasetSpec) -> Templates:
+    prompts = _prompts(spec)
+    found = None
+    if not prompts.get("fallback"):
+        found = prompt_pack.templates(prompts.get("templates", ""), spec.language, offline=_offline(spec))
+    if found:
+        return found, {}, ()
+    fallback = prompt_pack.templates(DEFAULT_KEY, spec.language, offline=_offline(spec))
+    return (fallback, {}, (_fallback(spec, "the prompt pack"),)) if fallback else ((), {}, ())
 
 
-def _entry(path: Path, dataset: str) -> Any:
-    """Read a user's file: a plain list, or JSON (a list, or a mapping from dataset name to its entry)."""
-    if not path.is_file():
-        raise UsageError(f"There is no file {path}.", advice="Check the path after --custom_*_file.")
-    if path.suffix != ".json":
-        return list(read_lines(path))
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise UsageError(f"{path} is not valid JSON ({error}).") from error
-    if not isinstance(content, dict):
-        return content
-    names = _name_forms(dataset)
-    for name in names:
-        if name in content:
-            return content[name]
-    raise UsageError(
-        f"{path} has no entry for {dataset!r}.",
-        advice=f"Looked for {', '.join(names)}; it has {', '.join(sorted(content)[:10])}.",
+def _default_templates(spec: DatasetSpec) -> Templates:
+    if not is_main(spec.language):
+        return (), {}, ()
+    note = Notice("default_templates", 1, f"{spec.name} has no templates: {DEFAULT_TEMPLATES[0]!r} is used.")
+    return DEFAULT_TEMPLATES, {}, (note,)
+
+
+def _fallback(spec: DatasetSpec, where: str) -> Notice:
+    return Notice(
+        "fallback_templates", 1, f"{spec.name} has no templates of its own in {where}: those of {DEFAULT_KEY} are used."
     )
 
 
-def _name_forms(dataset: str) -> list[str]:
-    """Return the name with fewer and fewer prefixes: wds/vtab/x, vtab/x, x."""
-    parts = dataset.split("/")
-    return ["/".join(parts[i:]) for i in range(len(parts))]
+def _prompts(spec: DatasetSpec) -> Mapping[str, Any]:
+    prompts: Mapping[str, Any] = spec.options.get("prompts") or {}
+    return prompts
 
 
-def _as_names(entry: Any, path: Path, *, allow_blank: bool) -> tuple[str, ...]:
-    if not isinstance(entry, list) or not all(isinstance(name, str) for name in entry):
-        raise UsageError(f"{path}: class names must be a list of texts.")
-    blank = [i for i, name in enumerate(entry) if not name.strip()]
-    if blank and not allow_blank:
-        raise DataError(
-            f"{path}: class {blank[0]} has no name.", advice="Use --allow-blank-classnames if that is right."
-        )
-    return tuple(entry)
+def _offline(spec: DatasetSpec) -> bool:
+    return bool(spec.options.get("offline"))
 
 
-def _as_templates(entry: Any, path: Path) -> tuple[tuple[str, ...], dict[str, tuple[str, ...]]]:
-    """Accept a list of templates, or a mapping from class name to its texts."""
-    if isinstance(entry, list) and entry and all(isinstance(text, str) for text in entry):
-        return tuple(entry), {}
-    if isinstance(entry, dict) and all(isinstance(texts, list) and texts for texts in entry.values()):
-        return (), {name: tuple(map(str, texts)) for name, texts in entry.items()}
-    raise UsageError(
-        f"{path}: templates must be a list of texts, or a mapping from class name to a list of texts.",
-        advice="None of the lists may be empty.",
-    )
+def _keys(spec: DatasetSpec, key: str) -> list[str]:
+    """Return the names under which a user's file may hold an entry: wds/vtab/x, vtab/x, x, then the catalogue's key."""
+    parts = spec.name.split("/")
+    forms = ["/".join(parts[i:]) for i in range(len(parts))]
+    known = spec.options.get("entry", "")
+    return list(dict.fromkeys(form for form in (*forms, known, key) if form))

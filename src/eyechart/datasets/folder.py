@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from eyechart.datasets.classes import read_class_texts
+from eyechart.datasets.classes import class_info, read_class_texts
+from eyechart.datasets.layout import first_existing, own_split
 from eyechart.datasets.rows import RowDataset
 from eyechart.errors import DataError
 from eyechart.media import Picture
-from eyechart.types import DatasetInfo, DatasetSpec, Sample
+from eyechart.types import DatasetSpec, Sample
 
 EXTENSIONS = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm"})
 
@@ -17,12 +18,12 @@ def open_folder(spec: DatasetSpec) -> RowDataset:
     """Read class folders; if the root has a folder named like the split, that one is read.
 
     Class names are the folders' names in sorted order with underscores as spaces; a ``classnames.txt`` beside them
-    (one name per folder, in that order) or ``--custom_classname_file`` replaces them.
+    (one name per folder, in that order), the catalogue or ``--custom_classname_file`` replaces them.
     """
     root = Path(spec.root)
     if not root.is_dir():
         raise DataError(f"There is no folder {root}.", advice="Check --dataset_root.")
-    base = root / spec.split if (root / spec.split).is_dir() else root
+    base = _base(root, spec)
     folders = class_folders(base)
     if not folders:
         raise DataError(f"{base} has no folders with pictures.", advice="Put pictures into one folder per class.")
@@ -35,18 +36,19 @@ def open_folder(spec: DatasetSpec) -> RowDataset:
         for label, folder in enumerate(folders)
         for path in pictures_in(folder)
     ]
-    info = DatasetInfo(
-        spec.name,
-        "classification",
-        spec.split,
-        spec.language,
-        texts.classnames,
-        texts.templates,
-        texts.class_prompts,
-        str(base),
-        texts.notes,
-    )
-    return RowDataset(info, tuple(samples))
+    return RowDataset(class_info(spec, "classification", texts, base), tuple(samples))
+
+
+def _base(root: Path, spec: DatasetSpec) -> Path:
+    """Return the folder of class folders: what the catalogue says, else the split's folder, else the root."""
+    candidates = spec.options.get("source", {}).get("folders")
+    split = own_split(spec)
+    if candidates is None:
+        return root / split if (root / split).is_dir() else root
+    found = first_existing(root, candidates, split=split)
+    if found is None:
+        raise DataError(f"{spec.name}: {root} has none of {', '.join(candidates)}.", advice="Check --dataset_root.")
+    return found
 
 
 def class_folders(base: Path) -> list[Path]:

@@ -1,4 +1,4 @@
-"""From what the user calls a dataset to the reader and the place that it is read from."""
+"""From what the user calls a dataset to the reader and the place that it is read from. Nothing is fetched here."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from eyechart.datasets import jsonl
+from eyechart.datasets.catalogue import Catalogue, Entry, load_catalogue
+from eyechart.datasets.choose import Place, choose_place, hub_address, prompt_options
 from eyechart.datasets.custom import find_custom
+from eyechart.datasets.layout import is_url, is_webdataset
 from eyechart.demo import data_folder
-from eyechart.errors import DataError, UsageError, nearest
+from eyechart.errors import DataError, UnknownNameError, nearest
 from eyechart.types import DatasetSpec
 
-PREFIXES = {"wds": "wds", "folder": "folder", "jsonl": "jsonl", "csv": "table", "table": "table"}
+PREFIXES = {"wds": "wds", "folder": "folder", "jsonl": "jsonl", "csv": "table", "table": "table", "tfds": "tfds"}
 """``prefix/name`` with ``--dataset_root``: the reader by name, the name only for the result."""
 DEMO = ("demo/garments", "demo/scenes")
 CUSTOM = "custom"
@@ -28,23 +31,25 @@ def resolve_dataset(
     limit: int | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> DatasetSpec:
-    """Find out what ``name`` is: a prefixed name, the demo data, custom data, or a path.
+    """Find out what ``name`` is: a name of the catalogue, a prefixed name, the demo data, custom data, or a path.
 
     Args:
         name: As the user wrote it.
         root: ``--dataset_root``, possibly with ``{dataset}`` and ``{dataset_cleaned}``.
         split: Which part of the data.
-        language: Language of class names and captions.
+        language: Language of class names and captions, in any spelling.
         limit: Read only this many samples.
-        options: For the reader.
+        options: For the reader; ``catalogue``, ``hub`` and ``offline`` count here as well.
     """
-    reader, place = _find(name, fill_root(root, name))
-    return DatasetSpec(name, reader, place, split, language, limit, dict(options or {}))
+    given = dict(options or {})
+    catalogue = load_catalogue(given.pop("catalogue", ()))
+    place = _find(name, fill_root(root, name), split, language, given, catalogue)
+    return DatasetSpec(name, place.reader, place.root, split, language, limit, {**given, **place.options})
 
 
 def known_names() -> list[str]:
     """List the names that need no path."""
-    return [*DEMO, CUSTOM]
+    return [*DEMO, CUSTOM, *load_catalogue().names()]
 
 
 def plain_name(name: str) -> str:
@@ -58,23 +63,40 @@ def fill_root(root: str, name: str) -> str:
     return root.replace("{dataset_cleaned}", plain.replace("/", "-")).replace("{dataset}", plain)
 
 
-def _find(name: str, root: str) -> tuple[str, str]:
+def _find(name: str, root: str, split: str, language: str, options: dict[str, Any], catalogue: Catalogue) -> Place:
     if name in DEMO:
-        return "wds", str(data_folder(name.removeprefix("demo/")))
+        return Place("wds", str(data_folder(name.removeprefix("demo/"))))
     if name == CUSTOM:
-        return find_custom(Path(root))
-    prefix, slash, _ = name.partition("/")
+        return Place(*find_custom(Path(root)))
+    entry = catalogue.find(name)
+    if entry:
+        return choose_place(entry, catalogue, root, split=split, language=language, options=options)
+    prefix, slash, rest = name.partition("/")
     if slash and prefix in PREFIXES:
-        return PREFIXES[prefix], root
+        return _prefixed(PREFIXES[prefix], rest, root, options, catalogue)
     path = Path(name)
     if path.exists():
-        return _detect(path), name
-    near = nearest(name, known_names())
-    hint = f"Did you mean {' or '.join(near)}? " if near else ""
-    raise UsageError(
+        return Place(_detect(path), name)
+    near = nearest(name, [*DEMO, CUSTOM, *catalogue.spellings()], cutoff=0.0)
+    raise UnknownNameError(
         f"Unknown dataset: {name!r}.",
-        advice=f"{hint}Give a known name, wds/NAME with --dataset_root, or the path of a folder or table.",
+        advice=f"Did you mean {', '.join(near[:-1])} or {near[-1]}? Else give wds/NAME with --dataset_root, "
+        "or the path of a folder or table. `eyechart list datasets` shows all names.",
     )
+
+
+def _prefixed(reader: str, rest: str, root: str, options: dict[str, Any], catalogue: Catalogue) -> Place:
+    if reader == "tfds":
+        return Place("tfds", root, {"source": {"dataset": rest, "label": "label"}, "prompts": {"templates": rest}})
+    entry = catalogue.find(rest) if reader == "wds" else None
+    if entry is None:
+        return Place(reader, root)
+    known = _hub_place(entry, options) if not is_url(root) and not Path(root).is_dir() else None
+    return Place("wds", known or root, prompt_options(entry))
+
+
+def _hub_place(entry: Entry, options: Mapping[str, Any]) -> str | None:
+    return next((found for source in entry.sources if (found := hub_address(source, options))), None)
 
 
 def _detect(path: Path) -> str:
@@ -87,4 +109,4 @@ def _detect(path: Path) -> str:
         raise DataError(f"{path} is not a dataset.", advice=f"A table ends in {', '.join(sorted(TABLES))}.")
     if (path / jsonl.FILE).is_file():
         return "jsonl"
-    return "wds" if any(path.glob("*/nshards.txt")) else "folder"
+    return "wds" if is_webdataset(path) else "folder"

@@ -1,4 +1,4 @@
-"""The webdataset folder of CLIP_benchmark.
+"""The webdataset folder of CLIP_benchmark, on disk or elsewhere.
 
     ROOT/classnames.txt  ROOT/zeroshot_classification_templates.txt  ROOT/dataset_type.txt
     ROOT/{split}/nshards.txt  ROOT/{split}/0.tar  1.tar ...
@@ -10,21 +10,40 @@ s0000001.de.txt.
 
 from __future__ import annotations
 
-import io
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 
-import numpy as np
-
-from eyechart.datasets.classes import MAIN_LANGUAGE, languages_in, read_class_texts
-from eyechart.datasets.tarshard import Fields, MakeSample, TarShard
+from eyechart.datasets.classes import CLASSNAMES, TEMPLATES, class_info, read_class_texts
+from eyechart.datasets.layout import is_url
+from eyechart.datasets.remote import Files, open_files
+from eyechart.datasets.targets import objective_texts, target_maker
+from eyechart.datasets.tarshard import MakeSample, TarShard
+from eyechart.datasets.text_lists import languages_in
 from eyechart.errors import DataError
-from eyechart.media import Picture
+from eyechart.languages import canonical, find_same, is_main
+from eyechart.progress import NoProgress, Progress
 from eyechart.types import DatasetInfo, DatasetSpec, Kind, Sample, digest_json
 
 _KINDS: dict[str, Kind] = {"": "classification", "retrieval": "retrieval", "multilabel": "multilabel"}
+
+
+@dataclass(frozen=True)
+class FileShard:
+    """One tar file of a split, fetched before it is read."""
+
+    files: Files
+    file: str
+    make: MakeSample
+
+    @property
+    def name(self) -> str:
+        """Return the file's name."""
+        return self.file.rpartition("/")[2]
+
+    def __iter__(self) -> Iterator[Sample]:
+        return iter(TarShard(self.files.fetch(self.file, NoProgress()), self.make))
 
 
 @dataclass(frozen=True)
@@ -32,78 +51,89 @@ class WebDataset:
     """A split of a webdataset folder."""
 
     spec: DatasetSpec
-    root: Path
+    files: Files
 
     @cached_property
     def info(self) -> DatasetInfo:
         """Read the small files of the folder."""
-        kind = read_kind(self.root)
+        spec, kind = self.spec, self._kind
         if kind == "retrieval":
-            return DatasetInfo(self.spec.name, kind, self.spec.split, self.spec.language, source=str(self.root))
-        texts = read_class_texts(self.root, self.spec)
-        if not texts.classnames and self.spec.language not in languages_in(self.root):
-            known = ", ".join(languages_in(self.root)) or "none"
+            return DatasetInfo(spec.name, kind, spec.split, spec.language, source=self.files.address)
+        folder = self._small_files()
+        texts = read_class_texts(folder, spec)
+        if not texts.classnames and not find_same(spec.language, languages_in(folder)):
+            known = ", ".join(languages_in(folder)) or "none"
             raise DataError(
-                f"{self.spec.name} has no class names for language {self.spec.language!r} (it has: {known}).",
-                advice=f"Add classnames.{self.spec.language}.txt and templates to {self.root}, "
+                f"{spec.name} has no class names for language {spec.language!r} (it has: {known}).",
+                advice=f"Add classnames.{spec.language}.txt and templates to {self.files.address}, "
                 "or use --custom_classname_file and --custom_template_file.",
             )
-        return DatasetInfo(
-            name=self.spec.name,
-            kind=kind,
-            split=self.spec.split,
-            language=self.spec.language,
-            classnames=texts.classnames,
-            templates=texts.templates,
-            class_prompts=texts.class_prompts,
-            source=str(self.root),
-            notes=texts.notes,
-        )
+        return class_info(spec, kind, objective_texts(texts, spec), self.files.address)
 
-    def shards(self) -> Sequence[TarShard]:
+    @cached_property
+    def _kind(self) -> Kind:
+        return read_kind(self.files)
+
+    @cached_property
+    def _sizes(self) -> dict[str, int | None]:
+        names = (f"{self.spec.split}/{i}.tar" for i in range(read_count(self.files, self.spec.split)))
+        return {name: self.files.size(name) for name in names}
+
+    def _small_files(self) -> Path:
+        """Fetch the lists of class names and templates and return the folder that they are in."""
+        languages = [] if is_main(self.spec.language) else [self.spec.language, canonical(self.spec.language)]
+        for stem in (CLASSNAMES, TEMPLATES):
+            self.files.small(f"{stem}.txt")
+            for language in dict.fromkeys(languages):
+                self.files.small(f"{stem}.{language}.txt")
+        return self.files.folder
+
+    def shards(self) -> Sequence[FileShard]:
         """List the tar files that nshards.txt counts."""
-        folder = self.root / self.spec.split
-        make = _maker(read_kind(self.root), self.spec.language)
-        return [TarShard(folder / f"{i}.tar", make) for i in range(read_count(folder))]
+        make = target_maker(self._kind, self.spec)
+        return [FileShard(self.files, name, make) for name in self._sizes]
 
     def signature(self) -> str:
         """Digest the sizes of the shards."""
-        return digest_json([shard.path.stat().st_size for shard in self.shards()])
+        return digest_json(list(self._sizes.values()))
+
+    def fetch(self, progress: Progress) -> None:
+        """Bring all shards here."""
+        for name in self._sizes:
+            self.files.fetch(name, progress)
+
+    def check(self) -> None:
+        """Refuse a folder that lacks shards."""
+        missing = [name for name, size in self._sizes.items() if size is None]
+        if missing:
+            raise DataError(
+                f"{self.spec.name}: {len(missing)} shards are missing, the first is {self.files.address}/{missing[0]}.",
+                advice="nshards.txt counts them: complete the folder, or correct the number.",
+            )
 
 
 def open_webdataset(spec: DatasetSpec) -> WebDataset:
     """Open a webdataset folder and check that all its shards are there."""
-    root = Path(spec.root)
-    if not root.is_dir():
-        raise DataError(f"There is no dataset folder {root}.", advice="Check --dataset_root.")
-    dataset = WebDataset(spec, root)
-    missing = [shard.path for shard in dataset.shards() if not shard.path.is_file()]
-    if missing:
-        raise DataError(
-            f"{spec.name}: {len(missing)} shards are missing, the first is {missing[0]}.",
-            advice="nshards.txt counts them: complete the folder, or correct the number.",
-        )
+    files = open_files(spec.root, spec.options)
+    dataset = WebDataset(spec, files)
+    dataset.check()
     return dataset
 
 
-def read_kind(root: Path) -> Kind:
+def read_kind(files: Files) -> Kind:
     """Read dataset_type.txt; without it the dataset is for classification."""
-    path = root / "dataset_type.txt"
-    text = path.read_text(encoding="utf-8").strip().lower() if path.is_file() else ""
+    path = files.small("dataset_type.txt")
+    text = path.read_text(encoding="utf-8").strip().lower() if path else ""
     if text not in _KINDS:
         raise DataError(f"{path} says {text!r}.", advice="It may say retrieval or multilabel, or be absent.")
     return _KINDS[text]
 
 
-def read_count(folder: Path) -> int:
+def read_count(files: Files, split: str) -> int:
     """Read the number of shards of a split."""
-    path = folder / "nshards.txt"
-    if not path.is_file():
-        splits = sorted(found.parent.name for found in folder.parent.glob("*/nshards.txt"))
-        there = f"it has the splits {', '.join(splits)}" if splits else "no folder in it has nshards.txt"
-        raise DataError(
-            f"{folder.parent} has no split {folder.name!r}: {there}.", advice="Check --split and --dataset_root."
-        )
+    path = files.small(f"{split}/nshards.txt")
+    if path is None:
+        raise _no_split(files, split)
     try:
         count = int(path.read_text(encoding="utf-8").strip())
     except ValueError as error:
@@ -113,43 +143,11 @@ def read_count(folder: Path) -> int:
     return count
 
 
-def _maker(kind: Kind, language: str) -> MakeSample:
-    if kind == "classification":
-        return _with_label
-    if kind == "multilabel":
-        return _with_labels
-    return partial(_with_captions, member="txt" if language == MAIN_LANGUAGE else f"{language}.txt")
-
-
-def _with_label(name: str, picture: Picture, fields: Fields) -> Sample:
-    if "cls" not in fields:
-        raise DataError(f"{picture.source}: the sample has no .cls member.", advice="Its label goes there.")
-    try:
-        label = int(fields["cls"].decode("ascii").strip())
-    except ValueError as error:
-        raise DataError(f"{picture.source}: the label {fields['cls'][:20]!r} is not a number.") from error
-    return Sample(name, picture, label=label)
-
-
-def _with_labels(name: str, picture: Picture, fields: Fields) -> Sample:
-    if "npy" not in fields:
-        raise DataError(f"{picture.source}: the sample has no .npy member.", advice="Its labels go there.")
-    try:
-        vector = np.load(io.BytesIO(fields["npy"]), allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
-        raise DataError(f"{picture.source}: cannot read its .npy ({error}).") from error
-    if vector.ndim != 1 or not np.isin(vector, (0, 1)).all():
-        raise DataError(f"{picture.source}: its .npy must be a vector of zeros and ones.")
-    return Sample(name, picture, labels=tuple(int(i) for i in np.flatnonzero(vector)))
-
-
-def _with_captions(name: str, picture: Picture, fields: Fields, *, member: str) -> Sample:
-    if member not in fields:
-        other = sorted(field for field in fields if field.endswith("txt"))
-        advice = f"It has {', '.join(other)}: choose another --language." if other else "Its captions go there."
-        raise DataError(f"{picture.source}: the sample has no .{member} member.", advice=advice)
-    try:
-        text = fields[member].decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise DataError(f"{picture.source}: its captions are not UTF-8 ({error.reason}).") from error
-    return Sample(name, picture, texts=tuple(text.splitlines()))
+def _no_split(files: Files, split: str) -> DataError:
+    """Tell a missing split from a missing dataset."""
+    if not files.exists():
+        kind = "at" if is_url(files.address) else "folder"
+        return DataError(f"There is no dataset {kind} {files.address}.", advice="Check the name and --dataset_root.")
+    splits = files.splits()
+    there = f"it has the splits {', '.join(splits)}" if splits else "no folder in it has nshards.txt"
+    return DataError(f"{files.address} has no split {split!r}: {there}.", advice="Check --split and --dataset_root.")

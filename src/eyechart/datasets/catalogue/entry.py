@@ -1,0 +1,148 @@
+"""What the catalogue knows of one dataset, and what is wrong with an entry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, get_args
+
+from eyechart.errors import UsageError, nearest
+from eyechart.languages import find_same, flores_codes
+from eyechart.types import Kind
+
+FLORES = "flores"
+
+
+@dataclass(frozen=True)
+class Manual:
+    """What a person must do before the data can be read."""
+
+    what: str
+    url: str
+    where: str
+    """Where to put it; ``{root}`` is --dataset_root."""
+
+    def advice(self, root: str) -> str:
+        """Tell the steps for one root folder."""
+        where = self.where.replace("{root}", root.rstrip("/") or "/")
+        return f"Get {self.what} from {self.url} and put it at {where}."
+
+
+@dataclass(frozen=True)
+class Source:
+    """One way to read a dataset."""
+
+    reader: str = ""
+    present: tuple[str, ...] = ()
+    splits: Mapping[str, str] = field(default_factory=dict)
+    languages: tuple[str, ...] = ()
+    huggingface: str = ""
+    modelscope: str = ""
+    base: str = ""
+    download: bool = True
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Whatever else the entry says: for the reader."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One named dataset; the fields are described in the package's docstring."""
+
+    name: str
+    title: str
+    kind: Kind
+    languages: tuple[str, ...]
+    splits: tuple[str, ...]
+    sources: tuple[Source, ...]
+    licence: str
+    citation: str
+    metric: str
+    chance: float | None = None
+    aliases: tuple[str, ...] = ()
+    classes: int | None = None
+    classes_by_language: Mapping[str, int] = field(default_factory=dict)
+    samples: int | None = None
+    captions: int | None = None
+    whole: bool = False
+    classnames: str = ""
+    templates: str = ""
+    own_classnames: tuple[str, ...] = ()
+    own_templates: tuple[str, ...] = ()
+    domain: str = ""
+    homepage: str = ""
+    note: str = ""
+    manual: Manual | None = None
+    datacomp: Mapping[str, Any] = field(default_factory=dict)
+    groups: Mapping[str, Any] = field(default_factory=dict)
+
+    def own_language(self, language: str) -> str | None:
+        """Return this dataset's own code for a language, or nothing if it does not have it."""
+        return find_same(language, self.languages)
+
+    def class_count(self, language: str = "en") -> int | None:
+        """Return the number of classes, which may depend on the language."""
+        own = find_same(language, self.classes_by_language)
+        return self.classes_by_language[own] if own else self.classes
+
+
+def make_entry(name: str, values: Mapping[str, Any], where: str) -> Entry:
+    """Turn a table of a catalogue file into an entry.
+
+    Raises:
+        UsageError: If a field is missing, unknown or of the wrong type; all problems at once.
+    """
+    problems = list(_problems(values))
+    if problems:
+        raise UsageError(f"{where}: the dataset {name!r} is described wrongly:\n  " + "\n  ".join(problems))
+    known = {key: _frozen(value) for key, value in values.items() if key not in ("sources", "manual")}
+    if values["languages"] == FLORES:
+        known["languages"] = flores_codes()
+    sources = tuple(_make_source(source) for source in values["sources"])
+    manual = Manual(**values["manual"]) if "manual" in values else None
+    return Entry(name=name, sources=sources, manual=manual, **known)
+
+
+def _make_source(values: Mapping[str, Any]) -> Source:
+    own = {key: _frozen(value) for key, value in values.items() if key in _SOURCE_FIELDS}
+    return Source(**own, settings={key: value for key, value in values.items() if key not in own})
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+_FIELDS = {item.name for item in fields(Entry)} - {"name"}
+_REQUIRED = ("title", "kind", "languages", "splits", "sources", "licence", "citation", "metric")
+_SOURCE_FIELDS = {item.name for item in fields(Source)} - {"settings"}
+_TEXT = ("title", "kind", "licence", "citation", "metric", "classnames", "templates", "domain", "homepage", "note")
+_LISTS = ("splits", "aliases", "own_classnames", "own_templates")
+_COUNTS = ("classes", "samples", "captions")
+
+
+def _problems(values: Mapping[str, Any]) -> Iterator[str]:
+    for key in values:
+        if key not in _FIELDS:
+            near = nearest(key, _FIELDS)
+            yield f"{key}: unknown field" + (f"; did you mean {' or '.join(near)}?" if near else "")
+    yield from (f"{key}: missing" for key in _REQUIRED if key not in values)
+    yield from (f"{key}: must be a text" for key in _TEXT if not isinstance(values.get(key, ""), str))
+    yield from (f"{key}: must be a list of texts" for key in _LISTS if not _is_texts(values.get(key, [])))
+    for key in _COUNTS:
+        if key in values and not (isinstance(values[key], int) and values[key] > 0):
+            yield f"{key}: must be a positive number"
+    if values.get("kind") not in (None, *get_args(Kind)):
+        yield f"kind: {values['kind']!r} is none of {', '.join(get_args(Kind))}"
+    languages = values.get("languages", [])
+    if languages != FLORES and not (_is_texts(languages) and ("languages" not in values or languages)):
+        yield f"languages: must be a list of codes, or {FLORES!r}"
+    if "manual" in values and set(values["manual"]) != {"what", "url", "where"}:
+        yield "manual: must have what, url and where"
+    sources = values.get("sources", [{"reader": "x"}])
+    if not isinstance(sources, list) or not sources or not all(isinstance(source, dict) for source in sources):
+        yield "sources: must be a list of at least one table"
+    elif not all(source.get("reader") or source.get("base") for source in sources):
+        yield "sources: each needs a reader or a base"
+
+
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)

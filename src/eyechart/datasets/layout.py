@@ -1,0 +1,53 @@
+"""Small questions about where data lies."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from eyechart.errors import UsageError
+from eyechart.types import DatasetSpec
+
+
+def is_url(root: str) -> bool:
+    """Tell an address from a path."""
+    return root.startswith(("http://", "https://"))
+
+
+def is_webdataset(folder: Path) -> bool:
+    """Tell whether a folder has the layout of a webdataset."""
+    return any(folder.glob("*/nshards.txt"))
+
+
+def is_present(folder: Path, patterns: tuple[str, ...]) -> bool:
+    """Tell whether any of the paths or patterns exists in a folder."""
+    return folder.is_dir() and any(any(folder.glob(pattern)) for pattern in patterns)
+
+
+def own_split(spec: DatasetSpec) -> str:
+    """Return the source's own name for a split.
+
+    Raises:
+        UsageError: If the dataset has no such split; those that it has are listed.
+    """
+    source_splits = spec.options.get("source", {}).get("splits") or {}
+    known = list(source_splits) or spec.options.get("splits")
+    if known is not None and spec.split not in known:
+        raise no_such_split(spec.name, spec.split, list(known))
+    return str(source_splits.get(spec.split, spec.split))
+
+
+def no_such_split(name: str, split: str, known: list[str]) -> UsageError:
+    """Make the error for a split that a dataset does not have."""
+    return UsageError(f"{name} has no split {split!r}.", advice=f"It has {', '.join(known)}.")
+
+
+def first_existing(root: Path, candidates: list[str], **values: str) -> Path | None:
+    """Return the first of several paths under ``root`` that exists, with ``{placeholders}`` filled in."""
+    for candidate in candidates:
+        text = candidate
+        for key, value in values.items():
+            text = text.replace(f"{{{key}}}", value)
+        path = root / text
+        if path.exists():
+            return path
+    return None

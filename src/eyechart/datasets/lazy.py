@@ -1,0 +1,44 @@
+"""Datasets whose samples are made one by one while they are read: arrays, crops, records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from eyechart.datasets.rows import ROWS_PER_SHARD
+from eyechart.types import DatasetInfo, Sample, digest_json
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class LazyShard(Generic[T]):
+    """A slice of the items."""
+
+    name: str
+    items: Sequence[T]
+    make: Callable[[T], Sample]
+
+    def __iter__(self) -> Iterator[Sample]:
+        return (self.make(item) for item in self.items)
+
+
+@dataclass(frozen=True)
+class LazyDataset(Generic[T]):
+    """Items and a function that makes a sample of each."""
+
+    info: DatasetInfo
+    items: Sequence[T]
+    make: Callable[[T], Sample]
+    tag: str
+    """Changes when the data does: a version, sizes of files."""
+
+    def shards(self) -> Sequence[LazyShard[T]]:
+        """Cut the items into slices."""
+        starts = range(0, len(self.items), ROWS_PER_SHARD)
+        return [LazyShard(f"items {i}-", self.items[i : i + ROWS_PER_SHARD], self.make) for i in starts]
+
+    def signature(self) -> str:
+        """Digest the number of items and the tag."""
+        return digest_json([len(self.items), self.tag])

@@ -1,0 +1,55 @@
+"""Datasets made from other ones: the same stream with every sample changed or left out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from eyechart.progress import Progress
+from eyechart.types import Dataset, DatasetInfo, Fetchable, Sample, Shard, digest_json
+
+Change = Callable[[Sample], Sample | None]
+"""Returns the sample to use instead, or nothing to leave it out. It travels to workers, so it must be picklable."""
+
+
+@dataclass(frozen=True)
+class MappedShard:
+    """A shard whose samples are changed as they are read."""
+
+    base: Shard
+    change: Change
+
+    @property
+    def name(self) -> str:
+        """Return the name of the shard underneath."""
+        return self.base.name
+
+    def __iter__(self) -> Iterator[Sample]:
+        for sample in self.base:
+            changed = self.change(sample)
+            if changed is not None:
+                yield changed
+
+
+@dataclass(frozen=True)
+class MappedDataset:
+    """A dataset whose samples are changed as they are read."""
+
+    base: Dataset
+    info: DatasetInfo
+    change: Change
+    tag: str
+    """Says what is changed; other text, other signature."""
+
+    def shards(self) -> Sequence[MappedShard]:
+        """List the shards of the dataset underneath."""
+        return [MappedShard(shard, self.change) for shard in self.base.shards()]
+
+    def signature(self) -> str:
+        """Digest the dataset underneath and the change."""
+        return digest_json([self.base.signature(), self.tag])
+
+    def fetch(self, progress: Progress) -> None:
+        """Make the dataset underneath local."""
+        if isinstance(self.base, Fetchable):
+            self.base.fetch(progress)

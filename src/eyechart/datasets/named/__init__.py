@@ -1,0 +1,1 @@
+"""Readers for the folder layouts in which well-known datasets are distributed."""

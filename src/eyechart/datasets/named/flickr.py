@@ -1,0 +1,35 @@
+"""Flickr8k and Flickr30k: a text file with a header and ``picture.jpg,caption`` lines, several for each picture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from eyechart.datasets.named.annotations import annotation_file, captions_info
+from eyechart.datasets.pictures import PictureFinder
+from eyechart.datasets.rows import Problems, RowDataset
+from eyechart.types import DatasetSpec, Sample
+
+_BORDER = ".jpg,"
+
+
+def open_flickr(spec: DatasetSpec) -> RowDataset:
+    """Read the captions of a split; pictures in order of first mention; a caption may hold anything."""
+    path = annotation_file(spec)
+    problems = Problems(path)
+    captions: dict[str, list[str]] = {}
+    with path.open(encoding="utf-8") as stream:
+        for number, line in enumerate(stream, 1):
+            name, border, caption = line.strip().partition(_BORDER)
+            if number == 1 or not line.strip():
+                continue
+            if not border or not caption.strip():
+                problems.add(number, "not 'picture.jpg,caption'")
+                continue
+            captions.setdefault(f"{name}.jpg", []).append(caption)
+    problems.raise_if_any()
+    finder = PictureFinder(Path(spec.root), spec.options.get("source", {}).get("images", ["{image}"]))
+    samples = tuple(
+        Sample(name, picture, texts=tuple(texts)) for name, texts in captions.items() if (picture := finder.find(name))
+    )
+    finder.raise_if_missing(path)
+    return RowDataset(captions_info(spec, path), samples)

@@ -1,0 +1,46 @@
+"""ImageNet-W: ImageNet with the watermark that models mistake for cardboard boxes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+from eyechart.datasets.classes import class_info, read_class_texts
+from eyechart.datasets.mapped import MappedDataset
+from eyechart.datasets.named.babel import open_base
+from eyechart.datasets.pictures import from_pixels
+from eyechart.errors import missing_extra
+from eyechart.types import DatasetSpec, Sample
+
+SIDE = 224
+"""The watermark's size is fixed in pixels, so the picture is brought to the usual input size first."""
+
+
+def open_imagenet_w(spec: DatasetSpec) -> MappedDataset:
+    """Draw the watermark of the package ``imagenet-w`` on ImageNet's pictures."""
+    try:
+        import imagenet_w  # noqa: F401 - found here or refused here, not in the middle of a run
+    except ImportError as error:
+        raise missing_extra("imagenet-w", "imagenet-w") from error
+    base = open_base(spec)
+    texts = read_class_texts(None, spec)
+    info = class_info(spec, "classification", texts, base.info.source)
+    return MappedDataset(base, info, _watermarked, f"watermark at {SIDE}")
+
+
+@cache
+def _watermark() -> Any:
+    from imagenet_w import AddWatermark
+
+    return AddWatermark(SIDE)
+
+
+def _watermarked(sample: Sample) -> Sample:
+    from torchvision.transforms import functional
+
+    image = sample.image.decode().convert("RGB")
+    image = functional.resize(image, SIDE, functional.InterpolationMode.BICUBIC)
+    tensor = functional.to_tensor(functional.center_crop(image, [SIDE, SIDE]))
+    marked = functional.to_pil_image(_watermark()(tensor).clamp(0, 1))
+    return replace(sample, image=from_pixels(marked, f"{sample.image.source} with watermark"))

@@ -1,0 +1,54 @@
+"""ObjectNet: the 113 of its classes that ImageNet has too, with its own names for them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from eyechart.datasets.classes import class_info, read_class_texts
+from eyechart.datasets.folder import pictures_in
+from eyechart.datasets.layout import first_existing, own_split
+from eyechart.datasets.rows import RowDataset
+from eyechart.errors import DataError
+from eyechart.media import Picture
+from eyechart.types import DatasetSpec, Sample
+
+IMAGES = ["objectnet-1.0/images", "images"]
+MAPPINGS = ["objectnet-1.0/mappings", "mappings", "."]
+FOLDERS = "folder_to_objectnet_label.json"
+OVERLAP = "objectnet_to_imagenet_1k.json"
+
+
+def open_objectnet(spec: DatasetSpec) -> RowDataset:
+    """Read the folders that the mappings match with ImageNet, sorted by folder name; names are lower-cased labels."""
+    own_split(spec)
+    root = Path(spec.root)
+    images = first_existing(root, IMAGES)
+    if images is None:
+        raise DataError(f"{root} has no {IMAGES[0]}.", advice="Unpack objectnet-1.0.zip there.")
+    label_of_folder = _mapping(root, FOLDERS)
+    overlap = _mapping(root, OVERLAP)
+    folders = sorted(folder for folder, label in label_of_folder.items() if label in overlap)
+    samples = [
+        Sample(f"{folder}/{path.name}", Picture.from_path(path), label=label)
+        for label, folder in enumerate(folders)
+        if (images / folder).is_dir()
+        for path in pictures_in(images / folder)
+    ]
+    names = tuple(label_of_folder[folder].lower() for folder in folders)
+    texts = read_class_texts(None, spec, names)
+    return RowDataset(class_info(spec, "classification", texts, images), tuple(samples))
+
+
+def _mapping(root: Path, file: str) -> dict[str, Any]:
+    path = next((root / folder / file for folder in MAPPINGS if (root / folder / file).is_file()), None)
+    if path is None:
+        raise DataError(f"{root} has no mappings/{file}.", advice="It is part of objectnet-1.0.zip.")
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise DataError(f"{path} is not valid JSON ({error}).") from error
+    if not isinstance(content, dict):
+        raise DataError(f"{path} must be a mapping.")
+    return content

@@ -1,0 +1,95 @@
+"""Pascal VOC: one crop per bounding box with one label, or whole pictures with several labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+from eyechart.datasets.classes import ClassTexts, class_info, read_class_texts
+from eyechart.datasets.layout import own_split
+from eyechart.datasets.lazy import LazyDataset
+from eyechart.datasets.pictures import from_pixels
+from eyechart.datasets.rows import RowDataset
+from eyechart.errors import DataError
+from eyechart.media import Picture
+from eyechart.types import Dataset, DatasetSpec, Sample, digest_json
+
+CLASSES = (
+    "aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat", "chair", "cow", "diningtable", "dog",
+    "horse", "motorbike", "person", "pottedplant", "sheep", "sofa", "train", "tvmonitor",
+)  # fmt: skip
+
+Corners = tuple[int, int, int, int]
+
+
+@dataclass(frozen=True)
+class Box:
+    """One object in a picture."""
+
+    id: str
+    path: Path
+    corners: Corners
+    label: int
+
+
+def open_voc(spec: DatasetSpec) -> Dataset:
+    """Read ``VOCdevkit/VOC2007``. Difficult objects count like all others, as in published numbers."""
+    settings = spec.options.get("source", {})
+    base = Path(spec.root) / "VOCdevkit" / f"VOC{settings.get('year', '2007')}"
+    names = _picture_names(base, own_split(spec))
+    texts = read_class_texts(None, spec, CLASSES)
+    if settings.get("crops", True):
+        return _crops(spec, base, names, texts)
+    samples = tuple(
+        Sample(name, Picture.from_path(_picture(base, name)), labels=tuple(sorted({label for _, label in objects})))
+        for name in names
+        for objects in [list(_objects(base, name))]
+    )
+    return RowDataset(class_info(spec, "multilabel", texts, base), samples)
+
+
+def _crops(spec: DatasetSpec, base: Path, names: list[str], texts: ClassTexts) -> LazyDataset[Box]:
+    boxes = [
+        Box(f"{name}/{i}", _picture(base, name), corners, label)
+        for name in names
+        for i, (corners, label) in enumerate(_objects(base, name))
+    ]
+    tag = digest_json([(box.id, box.corners, box.label) for box in boxes])
+    return LazyDataset(class_info(spec, "classification", texts, base), boxes, _crop, tag)
+
+
+def _crop(box: Box) -> Sample:
+    image = Picture.from_path(box.path).decode().convert("RGB").crop(box.corners)
+    return Sample(box.id, from_pixels(image, f"{box.path} {box.corners}"), label=box.label)
+
+
+def _picture(base: Path, name: str) -> Path:
+    return base / "JPEGImages" / f"{name}.jpg"
+
+
+def _picture_names(base: Path, split: str) -> list[str]:
+    path = base / "ImageSets" / "Main" / f"{split}.txt"
+    try:
+        lines = path.read_text(encoding="ascii").splitlines()
+    except OSError as error:
+        raise DataError(f"There is no {path}.", advice="Unpack the archives of Pascal VOC there.") from error
+    names = [line.split()[0] for line in lines if line.strip()]
+    if not all(name.replace("_", "").isalnum() for name in names):
+        raise DataError(f"{path} must hold one picture name a line.")
+    return names
+
+
+def _objects(base: Path, name: str) -> Iterator[tuple[Corners, int]]:
+    path = base / "Annotations" / f"{name}.xml"
+    try:
+        tree = ET.parse(path)  # noqa: S314 - Expat limits entity expansion and loads nothing from outside
+        for item in tree.iterfind("object"):
+            corners = tuple(int(float(item.findtext(f"bndbox/{side}") or "")) for side in _SIDES)
+            yield (corners[0], corners[1], corners[2], corners[3]), CLASSES.index(item.findtext("name") or "")
+    except (OSError, ET.ParseError, ValueError) as error:
+        raise DataError(f"{path} is not an annotation of Pascal VOC ({error}).") from error
+
+
+_SIDES = ("xmin", "ymin", "xmax", "ymax")

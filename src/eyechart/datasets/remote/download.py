@@ -1,0 +1,197 @@
+"""Downloads that resume: what has arrived is kept beside the target and the rest is asked for with a Range request.
+
+The target appears whole, checked and at once, or not at all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from eyechart.api.retry import Retry, is_retried, read_retry_after
+from eyechart.datasets.remote.errors import changed, no_dataset, no_network, not_allowed, redacted
+from eyechart.errors import DataError
+from eyechart.files import sync_folder
+from eyechart.progress import Progress
+
+if TYPE_CHECKING:
+    import httpx2
+
+CHUNK = 1 << 20
+RETRY = Retry(tries=8, first_wait=0.25, longest_wait=20.0)
+"""Tries in a row that bring nothing new; every new byte starts the count again."""
+QUICK = Retry(tries=4, first_wait=0.25)
+"""For small requests: whoever waits at a terminal wants to know soon."""
+
+
+@dataclass(frozen=True)
+class Head:
+    """What a server says of a file before it sends it."""
+
+    size: int | None
+    version: str
+    """Its ETag or date: other text, other content."""
+
+
+class _BrokenError(Exception):
+    """Internal: a transfer that stopped early or was refused for now."""
+
+    def __init__(self, reason: str, wait: float | None = None) -> None:
+        super().__init__(reason)
+        self.wait = wait
+
+
+def read_head(client: httpx2.Client, url: str) -> Head | None:
+    """Ask for size and version of a file; nothing if the server does not have it."""
+    response = request(client, "HEAD", url)
+    if response is None:
+        return None
+    length = response.headers.get("content-length")
+    return Head(int(length) if length else None, _version(response))
+
+
+def read_small(client: httpx2.Client, url: str) -> bytes | None:
+    """Read a small file at once; nothing if the server does not have it."""
+    response = request(client, "GET", url)
+    return None if response is None else response.content
+
+
+def request(client: httpx2.Client, method: str, url: str) -> httpx2.Response | None:
+    """Send a request, with patience; nothing for 404.
+
+    Raises:
+        DataError: If the server cannot be reached, refuses access or keeps failing.
+    """
+    import httpx2
+
+    for failures in range(1, QUICK.tries + 1):
+        try:
+            response = client.request(method, url)
+        except httpx2.TransportError as error:
+            problem = no_network(redacted(url), error)
+        else:
+            if response.status_code in (404, 410):
+                return None
+            if response.is_success:
+                return response
+            problem = _refusal(response, url)
+            if not is_retried(response.status_code):
+                break
+        if failures < QUICK.tries:
+            time.sleep(QUICK.wait(failures))
+    raise problem
+
+
+def download(
+    client: httpx2.Client, url: str, target: Path, head: Head, progress: Progress, *, sha256: str | None = None
+) -> None:
+    """Fetch a file, going on from what an earlier attempt left.
+
+    Raises:
+        DataError: If the server fails again and again, or the content is not of the promised size or digest.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    mark = hashlib.blake2b(f"{url}\0{head.version}\0{head.size}".encode(), digest_size=6).hexdigest()
+    part = target.with_name(f"{target.name}.{mark}.part")
+    with _alone(part), progress.step(f"fetching {target.name}", head.size) as bar:
+        if target.exists():
+            return
+        bar.advance(_size(part))
+        failures = 0
+        while head.size is None or _size(part) < head.size:
+            before = _size(part)
+            try:
+                for count in _continue(client, url, part, head):
+                    bar.advance(count)
+                break
+            except _BrokenError as broken:
+                failures = 1 if _size(part) > before else failures + 1
+                if failures >= RETRY.tries:
+                    raise changed(redacted(url), f"the transfer stops again and again ({broken})") from broken
+                time.sleep(RETRY.wait(failures) if broken.wait is None else broken.wait)
+        _check(part, url, head, sha256)
+        part.replace(target)
+        sync_folder(target.parent)
+
+
+def _continue(client: httpx2.Client, url: str, part: Path, head: Head) -> Iterator[int]:
+    """Append what is missing to the partial file, yielding the number of bytes as they arrive."""
+    import httpx2
+
+    start = _size(part)
+    headers = {"Accept-Encoding": "identity"}
+    if start:
+        headers["Range"] = f"bytes={start}-"
+        if head.version.startswith('"'):
+            headers["If-Range"] = head.version
+    try:
+        with client.stream("GET", url, headers=headers) as response:
+            _check_status(response, url)
+            resumed = response.status_code == httpx2.codes.PARTIAL_CONTENT
+            with part.open("ab" if resumed else "wb") as stream:
+                for chunk in response.iter_raw(CHUNK):
+                    stream.write(chunk)
+                    yield len(chunk)
+    except httpx2.TransportError as error:
+        raise _BrokenError(str(error) or type(error).__name__) from error
+    if head.size is not None and _size(part) < head.size:
+        raise _BrokenError(f"{_size(part)} of {head.size} bytes")
+
+
+def _check_status(response: httpx2.Response, url: str) -> None:
+    if response.is_success:
+        return
+    if is_retried(response.status_code):
+        raise _BrokenError(f"status {response.status_code}", read_retry_after(response.headers.get("retry-after")))
+    raise _refusal(response, url)
+
+
+def _check(part: Path, url: str, head: Head, sha256: str | None) -> None:
+    size = _size(part)
+    if head.size is not None and size != head.size:
+        part.unlink()
+        raise changed(redacted(url), f"{size} bytes arrived instead of {head.size}")
+    if sha256 is not None:
+        with part.open("rb") as stream:
+            found = hashlib.file_digest(stream, "sha256").hexdigest()
+        if found != sha256:
+            part.unlink()
+            raise changed(redacted(url), "the SHA-256 of what arrived is not the published one")
+
+
+def _refusal(response: httpx2.Response, url: str) -> DataError:
+    if response.status_code in (401, 403):
+        return not_allowed(redacted(url))
+    if response.status_code in (404, 410):
+        return no_dataset(redacted(url))
+    return changed(redacted(url), f"the server answers with status {response.status_code}")
+
+
+def _version(response: httpx2.Response) -> str:
+    return str(response.headers.get("etag") or response.headers.get("last-modified") or "")
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+@contextmanager
+def _alone(part: Path) -> Iterator[None]:
+    """Keep a second process from writing the same partial file: it waits, then finds the target complete."""
+    try:
+        import fcntl
+    except ImportError:  # Windows: two processes may both download; the last one to finish wins, whole
+        yield
+        return
+    # The lock file stays: whoever removed it could remove one that another process has just locked.
+    with part.with_name(f".{part.name}.lock").open("w") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        yield

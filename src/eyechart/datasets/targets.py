@@ -1,0 +1,112 @@
+"""What a sample of a webdataset says besides its picture: a label, several labels, captions, columns of metadata."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from eyechart.datasets.classes import ClassTexts
+from eyechart.datasets.tarshard import Fields, MakeSample
+from eyechart.errors import DataError
+from eyechart.languages import find_same, is_main
+from eyechart.media import Picture
+from eyechart.types import DatasetSpec, Kind, Sample
+
+
+def target_maker(kind: Kind, spec: DatasetSpec) -> MakeSample:
+    """Return the function that makes samples of a kind.
+
+    The catalogue may say that ``.npy`` holds columns of metadata (WILDS, fairness sets) and that one of them, the
+    objective, is the label.
+    """
+    if kind == "retrieval":
+        return partial(_with_captions, language=spec.language)
+    if kind == "multilabel":
+        return _with_labels
+    source = spec.options.get("source", {})
+    if source.get("columns"):
+        return partial(_with_columns, columns=tuple(source["columns"]), objective=source.get("objective"))
+    return _with_label
+
+
+def objective_texts(texts: ClassTexts, spec: DatasetSpec) -> ClassTexts:
+    """Keep the class names and templates of one objective, which are written as ``objective:text``."""
+    objective = spec.options.get("source", {}).get("objective")
+    if not objective:
+        return texts
+    prefix = f"{objective}:"
+    return replace(
+        texts,
+        classnames=tuple(name.removeprefix(prefix) for name in texts.classnames if name.startswith(prefix)),
+        templates=tuple(text.removeprefix(prefix) for text in texts.templates if text.startswith(prefix)),
+    )
+
+
+def _with_label(name: str, picture: Picture, fields: Fields) -> Sample:
+    return Sample(name, picture, label=_label(picture, fields))
+
+
+def _label(picture: Picture, fields: Fields) -> int:
+    if "cls" not in fields:
+        raise DataError(f"{picture.source}: the sample has no .cls member.", advice="Its label goes there.")
+    try:
+        return int(fields["cls"].decode("ascii").strip())
+    except ValueError as error:
+        raise DataError(f"{picture.source}: the label {fields['cls'][:20]!r} is not a number.") from error
+
+
+def _with_columns(
+    name: str, picture: Picture, fields: Fields, *, columns: tuple[str, ...], objective: str | None
+) -> Sample:
+    values = _vector(picture, fields, "Its metadata goes there.")
+    if len(values) != len(columns):
+        raise DataError(f"{picture.source}: its .npy has {len(values)} values for {len(columns)} columns.")
+    meta: Mapping[str, Any] = {column: value.item() for column, value in zip(columns, values, strict=True)}
+    label = int(meta[objective]) if objective else _label(picture, fields)
+    return Sample(name, picture, label=label, meta=meta)
+
+
+def _with_labels(name: str, picture: Picture, fields: Fields) -> Sample:
+    vector = _vector(picture, fields, "Its labels go there.")
+    if not np.isin(vector, (0, 1)).all():
+        raise DataError(f"{picture.source}: its .npy must be a vector of zeros and ones.")
+    return Sample(name, picture, labels=tuple(int(i) for i in np.flatnonzero(vector)))
+
+
+def _vector(picture: Picture, fields: Fields, advice: str) -> np.ndarray:
+    if "npy" not in fields:
+        raise DataError(f"{picture.source}: the sample has no .npy member.", advice=advice)
+    try:
+        vector = np.load(io.BytesIO(fields["npy"]), allow_pickle=False)
+    except (ValueError, EOFError, OSError) as error:
+        raise DataError(f"{picture.source}: cannot read its .npy ({error}).") from error
+    if not isinstance(vector, np.ndarray) or vector.ndim != 1:
+        raise DataError(f"{picture.source}: its .npy must be a vector of zeros and ones.")
+    return vector
+
+
+def _with_captions(name: str, picture: Picture, fields: Fields, *, language: str) -> Sample:
+    member = _caption_member(fields, language)
+    if member is None:
+        other = sorted(field for field in fields if field.endswith("txt"))
+        wanted = "txt" if is_main(language) else f"{language}.txt"
+        advice = f"It has {', '.join(other)}: choose another --language." if other else "Its captions go there."
+        raise DataError(f"{picture.source}: the sample has no .{wanted} member.", advice=advice)
+    try:
+        text = fields[member].decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise DataError(f"{picture.source}: its captions are not UTF-8 ({error.reason}).") from error
+    return Sample(name, picture, texts=tuple(text.splitlines()))
+
+
+def _caption_member(fields: Fields, language: str) -> str | None:
+    """Find the captions in a language: ``txt`` is English, ``de.txt`` German, under any code for it."""
+    if is_main(language) and "txt" in fields:
+        return "txt"
+    spelling = find_same(language, [field.removesuffix(".txt") for field in fields if field.endswith(".txt")])
+    return None if spelling is None else f"{spelling}.txt"

@@ -1,0 +1,159 @@
+"""TensorFlow Datasets: ``tfds/NAME`` and the sets of VTAB.
+
+Data that we prepare is ArrayRecord, which needs no TensorFlow; data that somebody prepared as TFRecord does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+
+from eyechart.datasets.classes import class_info, read_class_texts
+from eyechart.datasets.layout import no_such_split, own_split
+from eyechart.datasets.lazy import LazyDataset
+from eyechart.datasets.pictures import from_pixels
+from eyechart.errors import DataError, MissingExtraError, missing_extra
+from eyechart.media import Picture
+from eyechart.types import DatasetSpec, Sample, digest_json
+
+FORMAT = "array_record"
+CLEVR_DISTANCES = (0.0, 8.0, 8.5, 9.0, 9.5, 10.0, 100.0)
+KITTI_DISTANCES = (-100.0, 8.0, 20.0, 999.0)
+KITTI_VEHICLES = 3
+"""Car, van and truck come first among KITTI's types."""
+
+
+def open_tfds(spec: DatasetSpec) -> LazyDataset[int]:
+    """Open a prepared dataset under the root, or let TensorFlow Datasets prepare it there."""
+    library = _library()
+    settings = spec.options["source"]
+    builder = _builder(library, spec, settings["dataset"])
+    split = own_split(spec)
+    if split.partition("[")[0].partition("+")[0] not in builder.info.splits:
+        raise no_such_split(spec.name, spec.split, list(settings.get("splits") or builder.info.splits))
+    rows = _rows(library, spec, builder, split)
+    label = settings.get("label", "label")
+    texts = read_class_texts(None, spec, _names(builder, label))
+    info = class_info(spec, "classification", texts, str(builder.data_dir))
+    make = _Maker(rows, LABELS.get(label) or _Field(label), settings.get("scale", 1), spec.name)
+    tag = digest_json([str(builder.info.full_name), split, label, builder.info.dataset_size])
+    return LazyDataset(info, range(len(rows)), make, tag)
+
+
+@dataclass(frozen=True)
+class _Maker:
+    rows: Sequence[Mapping[str, Any]]
+    label: Callable[[Mapping[str, Any]], int]
+    scale: int
+    name: str
+
+    def __call__(self, index: int) -> Sample:
+        row = self.rows[index]
+        picture = Picture(f"{self.name} record {index}", data=bytes(row["image"]))
+        if self.scale != 1:
+            picture = _scaled(picture, self.scale)
+        return Sample(str(index), picture, label=self.label(row))
+
+
+def _scaled(picture: Picture, factor: int) -> Picture:
+    """Stretch pixel values: dSprites stores zeros and ones."""
+    return from_pixels(picture.decode().point(lambda value: value * factor), picture.source)
+
+
+@dataclass(frozen=True)
+class _Field:
+    name: str
+
+    def __call__(self, row: Mapping[str, Any]) -> int:
+        return int(row[self.name])
+
+
+def clevr_count(row: Mapping[str, Any]) -> int:
+    """Count CLEVR's objects; a scene has three to ten."""
+    return len(row["objects"]["size"]) - 3
+
+
+def clevr_distance(row: Mapping[str, Any]) -> int:
+    """Bin the distance of CLEVR's closest object, as VTAB does."""
+    return _bin(float(np.min(np.asarray(row["objects"]["pixel_coords"])[:, 2])), CLEVR_DISTANCES)
+
+
+def kitti_vehicle_distance(row: Mapping[str, Any]) -> int:
+    """Bin the distance of KITTI's closest vehicle, as VTAB does; the last bin is for none."""
+    vehicles = np.asarray(row["objects"]["type"]) < KITTI_VEHICLES
+    depths = np.asarray(row["objects"]["location"]).reshape(-1, 3)[vehicles, 2]
+    return _bin(float(min(depths, default=1000.0)), KITTI_DISTANCES)
+
+
+def _bin(value: float, thresholds: tuple[float, ...]) -> int:
+    return max(i for i, threshold in enumerate(thresholds) if threshold < value)
+
+
+LABELS: Mapping[str, Callable[[Mapping[str, Any]], int]] = {
+    "clevr_count_all": clevr_count,
+    "clevr_closest_object_distance": clevr_distance,
+    "kitti_closest_vehicle_distance": kitti_vehicle_distance,
+}
+"""Labels that VTAB computes; every other label is a field."""
+
+
+def _names(builder: Any, label: str) -> tuple[str, ...]:
+    feature = builder.info.features.get(label) if label in builder.info.features else None
+    return tuple(getattr(feature, "names", ()) or ())
+
+
+def _library() -> Any:
+    try:
+        import tensorflow_datasets
+    except ImportError as error:
+        raise missing_extra("tensorflow_datasets", "tfds") from error
+    return tensorflow_datasets
+
+
+def _builder(library: Any, spec: DatasetSpec, name: str) -> Any:
+    try:
+        builder = library.builder(name, data_dir=spec.root, try_gcs=False)
+    except library.core.load.DatasetNotFoundError as error:
+        raise DataError(
+            f"TensorFlow Datasets knows no {name!r}, and {spec.root} has no prepared one.",
+            advice="Check the name and --dataset_root.",
+        ) from error
+    if builder.info.splits:
+        return builder
+    if spec.options.get("offline"):
+        raise DataError(f"{name} is not prepared in {spec.root}, and --offline forbids fetching it.")
+    return _prepared(library, spec, name)
+
+
+def _prepared(library: Any, spec: DatasetSpec, name: str) -> Any:
+    try:
+        builder = library.builder(name, data_dir=spec.root, try_gcs=False, file_format=FORMAT)
+        builder.download_and_prepare()
+    except Exception as error:
+        # Builders run arbitrary code: downloads, archives, TensorFlow. Whatever it was, the user needs the reason.
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise DataError(
+            f"TensorFlow Datasets could not prepare {name} in {spec.root} ({reason}).",
+            advice=f"See `eyechart info {spec.options.get('entry', spec.name)}`; some builders need tensorflow itself.",
+        ) from error
+    return builder
+
+
+def _rows(library: Any, spec: DatasetSpec, builder: Any, split: str) -> Sequence[Mapping[str, Any]]:
+    """Return the records of a split in their order on disk, pictures still encoded."""
+    decoders = {"image": library.decode.SkipDecoding()}
+    if builder.info.file_format.value == FORMAT:
+        rows: Sequence[Mapping[str, Any]] = builder.as_data_source(split=split, decoders=decoders)
+        return rows
+    if find_spec("tensorflow") is None:
+        raise MissingExtraError(
+            f"{spec.name} in {spec.root} is prepared as {builder.info.file_format.value}, which needs TensorFlow.",
+            advice="pip install tensorflow, or prepare it again with file_format='array_record'.",
+        )
+    config = library.ReadConfig(interleave_cycle_length=1)
+    stream = builder.as_dataset(split=split, decoders=decoders, read_config=config, shuffle_files=False)
+    return list(library.as_numpy(stream))

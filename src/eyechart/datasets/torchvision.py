@@ -1,0 +1,121 @@
+"""torchvision's dataset classes: the catalogue names the class and its arguments."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from eyechart.datasets.classes import class_info, read_class_texts
+from eyechart.datasets.layout import own_split
+from eyechart.datasets.lazy import LazyDataset
+from eyechart.datasets.pictures import from_pixels
+from eyechart.errors import DataError, missing_extra
+from eyechart.media import Picture
+from eyechart.types import DatasetSpec, Sample, digest_json
+
+
+def open_torchvision(spec: DatasetSpec) -> LazyDataset[int]:
+    """Build the class on the root folder; if the data is not there, torchvision downloads and checks it.
+
+    Class names are those of the catalogue's prompt pack, else torchvision's own, with the characters in ``spaces``
+    replaced by spaces. Pictures that are files stay as they are; arrays become PNG.
+    """
+    settings = spec.options["source"]
+    dataset = _build(spec, settings)
+    names = tuple(_with_spaces(name, settings.get("spaces", "")) for name in _names(dataset))
+    texts = read_class_texts(None, spec, names)
+    info = class_info(spec, "classification", texts, f"{settings['dataset']} in {spec.root}")
+    make = _Maker(dataset, _listed_files(dataset), spec.root)
+    return LazyDataset(info, range(len(dataset)), make, _tag(spec, settings))
+
+
+@dataclass(frozen=True)
+class _Maker:
+    dataset: Any
+    files: list[tuple[Any, Any]] | None
+    root: str
+
+    def __call__(self, index: int) -> Sample:
+        image, label = self.files[index] if self.files is not None else self.dataset[index]
+        if isinstance(image, str | Path):
+            picture = Picture.from_path(Path(image))
+        else:
+            picture = from_pixels(image, f"{self.root} picture {index}")
+        return Sample(str(index), picture, label=int(label))
+
+
+def _build(spec: DatasetSpec, settings: dict[str, Any]) -> Any:
+    try:
+        import torchvision.datasets as library
+    except ImportError as error:
+        raise missing_extra("torchvision", "torchvision") from error
+    kind = getattr(library, settings["dataset"])
+    arguments = dict(settings.get("arguments", {}))
+    split, argument = own_split(spec), settings.get("split_argument")
+    if argument:
+        arguments[argument] = split == "train" if argument == "train" else split
+    if "loader" in inspect.signature(kind).parameters:
+        arguments["loader"] = _same
+    try:
+        return kind(root=spec.root, download=False, **arguments)
+    except (RuntimeError, OSError) as error:
+        if spec.options.get("offline") or not settings.get("download", True):
+            raise DataError(
+                f"{spec.name}: torchvision finds no whole {settings['dataset']} in {spec.root} ({_short(error)}).",
+                advice=f"See `eyechart info {spec.options.get('entry', spec.name)}` for how to get it.",
+            ) from error
+    return _download(kind, spec, arguments)
+
+
+def _download(kind: Any, spec: DatasetSpec, arguments: dict[str, Any]) -> Any:
+    Path(spec.root).mkdir(parents=True, exist_ok=True)
+    try:
+        return kind(root=spec.root, download=True, **arguments)
+    except (RuntimeError, OSError, ValueError) as error:
+        raise DataError(
+            f"{spec.name}: torchvision could not download {kind.__name__} to {spec.root} ({_short(error)}).",
+            advice=f"Check the network, or see `eyechart info {spec.options.get('entry', spec.name)}`.",
+        ) from error
+
+
+def _same(path: Any) -> Any:
+    """Load nothing: the path itself is what we want."""
+    return path
+
+
+def _listed_files(dataset: Any) -> list[tuple[Any, Any]] | None:
+    """Return paths and labels of the two classes that cannot be given a loader; without them pictures are decoded."""
+    if hasattr(dataset, "_samples") and type(dataset).__name__ == "GTSRB":
+        return list(dataset._samples)
+    if hasattr(dataset, "_images") and type(dataset).__name__ == "OxfordIIITPet":
+        return list(zip(dataset._images, dataset._labels, strict=True))
+    return None
+
+
+def _names(dataset: Any) -> list[str]:
+    return [str(name) for name in getattr(dataset, "classes", ())]
+
+
+def _with_spaces(name: str, characters: str) -> str:
+    for character in characters:
+        name = name.replace(character, " ")
+    return name
+
+
+def _tag(spec: DatasetSpec, settings: dict[str, Any]) -> str:
+    """Digest what was asked for and the sizes of the files at the top of the data's folder."""
+    folders = [path for pattern in settings.get("present", ()) for path in sorted(Path(spec.root).glob(pattern))]
+    sizes = [
+        [file.name, file.stat().st_size]
+        for folder in folders
+        if folder.is_dir()
+        for file in sorted(folder.iterdir())
+        if file.is_file()
+    ]
+    return digest_json([settings["dataset"], settings.get("arguments"), spec.split, sizes])
+
+
+def _short(error: BaseException) -> str:
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

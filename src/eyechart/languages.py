@@ -1,0 +1,77 @@
+"""Language codes: one canonical code per language, and every other spelling of it.
+
+``zh``, ``cn``, ``zh-CN`` and ``zho_Hans`` are one language; ``zho_Hant`` is another. Results keep the code that the
+user wrote; only lookups go through the canonical one, so that a language is never mistaken for its neighbour.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+
+MAIN = "en"
+
+
+@dataclass(frozen=True, slots=True)
+class Language:
+    """One language under all its codes."""
+
+    code: str
+    """The canonical code: ISO 639-1 where there is one, else FLORES-200."""
+    name: str
+    aliases: tuple[str, ...] = ()
+
+    @property
+    def flores(self) -> str | None:
+        """Return the FLORES-200 code, such as ``deu_Latn``."""
+        return next((code for code in (self.code, *self.aliases) if "_" in code), None)
+
+
+@cache
+def known() -> tuple[Language, ...]:
+    """List the languages of ``languages.toml``, in its order."""
+    text = resources.files("eyechart").joinpath("languages.toml").read_text(encoding="utf-8")
+    return tuple(Language(code, name, tuple(aliases)) for code, (name, *aliases) in tomllib.loads(text).items())
+
+
+def canonical(code: str) -> str:
+    """Return the canonical code; a code that is not known stands for itself."""
+    found = _by_spelling().get(_spelling(code))
+    return found.code if found else code
+
+
+def name_of(code: str) -> str:
+    """Return the English name of a language, or the code itself."""
+    found = _by_spelling().get(_spelling(code))
+    return found.name if found else code
+
+
+def is_main(code: str) -> bool:
+    """Tell whether a code means English, the language of files without a language in their name."""
+    return canonical(code) == MAIN
+
+
+def find_same(code: str, available: Iterable[str]) -> str | None:
+    """Return the spelling in ``available`` that means the same language as ``code``: itself first, then an alias."""
+    spellings = list(available)
+    if code in spellings:
+        return code
+    wanted = canonical(code)
+    return next((spelling for spelling in spellings if canonical(spelling) == wanted), None)
+
+
+def flores_codes() -> tuple[str, ...]:
+    """List the FLORES-200 codes that are known, sorted."""
+    return tuple(sorted(language.flores for language in known() if language.flores))
+
+
+@cache
+def _by_spelling() -> dict[str, Language]:
+    return {_spelling(code): language for language in known() for code in (language.code, *language.aliases)}
+
+
+def _spelling(code: str) -> str:
+    return code.strip().lower().replace("_", "-")
