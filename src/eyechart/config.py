@@ -35,6 +35,7 @@ class Config(BaseModel):
     language: list[str] = Field(default=["en"], min_length=1)
     output: str = OUTPUT
     recall_k: list[int] = [5]
+    metrics: Literal["default", "full"] = "default"
     batch_size: int = Field(default=64, ge=1)
     num_workers: int = Field(default=4, ge=0)
     precision: Literal["auto", "fp32", "fp16", "bf16", "amp"] = "auto"

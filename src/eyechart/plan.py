@@ -186,7 +186,7 @@ class Planner:
         return {key: value for key, value in options.items() if value}
 
 
-_TASK_KEYS = {"recall_k", "save_clf", "load_clfs", "seed", "batch_size"}
+_TASK_KEYS = {"recall_k", "save_clf", "load_clfs", "seed", "batch_size", "metrics"}
 _PER_DATASET = ("train_split", "val_split", "val_proportion")
 
 

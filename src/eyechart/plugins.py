@@ -44,6 +44,9 @@ BUILT_IN: dict[Group, dict[str, str]] = {
         "winoground": "eyechart.datasets.named.selection:open_winoground",
     },
     "tasks": {
+        "knn": "eyechart.tasks.knn:Knn",
+        "linear_probe": "eyechart.tasks.linear_probe:LinearProbe",
+        "logistic_probe": "eyechart.tasks.logistic_probe:LogisticProbe",
         "zeroshot_classification": "eyechart.tasks.zeroshot_classification:ZeroshotClassification",
         "zeroshot_retrieval": "eyechart.tasks.zeroshot_retrieval:ZeroshotRetrieval",
     },

@@ -64,6 +64,7 @@ def _how(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("how")
     add = group.add_argument
     add("--recall_k", nargs="+", type=int, default=[5], help="k of retrieval recall@k")
+    add("--metrics", default="default", choices=["default", "full"], help="full adds the less common ones")
     add("--batch_size", type=int, default=64, help="pictures or texts per forward pass")
     add("--num_workers", type=int, default=4, help="threads that read and decode")
     add("--on-error", "--on_error", dest="on_error", default="fail", choices=["fail", "skip"], help="broken pictures")
@@ -94,7 +95,7 @@ def _where(parser: argparse.ArgumentParser) -> None:
 
 
 def _probe(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("linear probe")
+    group = parser.add_argument_group("tasks that learn from a training split")
     add = group.add_argument
     add("--train_split", nargs="+", default=["train"], help="where the probe learns, one or one per dataset")
     validation = group.add_mutually_exclusive_group()
@@ -105,6 +106,9 @@ def _probe(parser: argparse.ArgumentParser) -> None:
     add("--fewshot_k", type=int, default=-1, help="pictures per class, -1 for all")
     add("--fewshot_epochs", type=int, default=10, help="epochs")
     add("--fewshot_lr", type=float, default=0.1, help="learning rate")
+    add("--fewshot_curve", nargs="+", type=int, help="also learn from these numbers of pictures per class")
+    add("--fewshot_repeats", type=int, default=3, help="draws that each point of that curve is a mean of")
+    add("--knn_k", type=int, default=20, help="neighbours that vote in the task knn")
     add("--normalize", nargs="?", type=_flag, const=True, default=True, help="scale features to unit length")
     add("--feature_root", default="features", help="accepted; features live in the embedding store")
     add("--skip_load", action="store_true", help="accepted; stored features are always used")
@@ -128,14 +132,25 @@ def _option(text: str) -> tuple[str, Any]:
         return key, value
 
 
-_PROBE = ("train_split", "val_split", "val_proportion", "fewshot_k", "fewshot_epochs", "fewshot_lr", "normalize")
+_TASK_OPTIONS = (
+    "train_split",
+    "val_split",
+    "val_proportion",
+    "fewshot_k",
+    "fewshot_epochs",
+    "fewshot_lr",
+    "fewshot_curve",
+    "fewshot_repeats",
+    "knn_k",
+    "normalize",
+)
 _NOT_SETTINGS = {"command", "quiet", "verbose", "negated", "amp", "no_amp", "distributed", "feature_root", "skip_load"}
 
 
 def settings_of(args: argparse.Namespace) -> dict[str, Any]:
     """Turn parsed flags into the settings of `eyechart.config.Config`."""
     values = {key: value for key, value in vars(args).items() if key not in _NOT_SETTINGS}
-    values["task_options"] = {key: values.pop(key) for key in _PROBE}
+    values["task_options"] = {key: values.pop(key) for key in _TASK_OPTIONS}
     values["model_options"] = dict(_option(text) for text in values.pop("model_option"))
     if args.amp or args.no_amp:
         values["precision"] = "amp" if args.amp else "fp32"

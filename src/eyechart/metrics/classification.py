@@ -65,6 +65,39 @@ def rank_labels(images: Vectors, classes: Vectors, labels: Ints, *, top: int = 5
     return Ranking(ranks, best, best_scores, own_scores, ties)
 
 
+def rank_scores(scores: Vectors, labels: Ints, *, top: int = 5) -> Ranking:
+    """Rank classes by given scores, shape (n, classes), such as a probe's. Every tie counts against the label.
+
+    A label beyond the columns (a class that was never learnt) stands behind all of them.
+    """
+    top = min(top, scores.shape[1])
+    inside = labels < scores.shape[1]
+    own = np.take_along_axis(scores, np.where(inside, labels, 0)[:, None], axis=1)
+    reached = (scores >= own).sum(axis=1)
+    ranks = np.where(inside, reached, scores.shape[1] + 1)
+    ties = int((inside & (reached > (scores > own).sum(axis=1) + 1)).sum())
+    best, best_scores = _top(scores, top)
+    own_scores = np.where(inside, own[:, 0], -np.inf).astype(np.float32)
+    return Ranking(ranks.astype(np.int64), best, best_scores, own_scores, ties)
+
+
+def predicted_classes(ranking: Ranking, labels: Ints) -> Ints:
+    """Return the class that counts as predicted: the best one, and where the label only ties for it, another one."""
+    first = ranking.top[:, 0]
+    if ranking.top.shape[1] == 1:
+        return first
+    return np.where((first == labels) & (ranking.ranks > 1), ranking.top[:, 1], first)
+
+
+def f1_macro(predictions: Ints, labels: Ints) -> float:
+    """Mean F1 over the classes that occur in the labels: WILDS' "F1-macro_all", the main metric of iWildCam."""
+    n = int(max(predictions.max(), labels.max())) + 1
+    hits = np.bincount(labels[predictions == labels], minlength=n)
+    total = np.bincount(labels, minlength=n) + np.bincount(predictions, minlength=n)
+    judged = np.unique(labels)
+    return float(np.mean(2 * hits[judged] / total[judged]))
+
+
 def _place_among_copies(candidate: Ints) -> Ints:
     """For each class, how many earlier classes have the same vector."""
     place = np.zeros(len(candidate), np.int64)

@@ -6,7 +6,7 @@ import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,9 +78,17 @@ class Material:
 class Prediction:
     """What every task's prediction holds: the samples that count, in order."""
 
+    rows: ClassVar[tuple[str, ...]] = ()
+    """The fields that hold one row per sample."""
+
     info: DatasetInfo
     entries: tuple[Entry, ...]
     failures: tuple[Failure, ...]
+
+    def only(self, keep: NDArray[np.int64]) -> Self:
+        """Return the prediction for the samples at the positions ``keep``, to be scored alone."""
+        own = {name: getattr(self, name)[keep] for name in self.rows}
+        return dataclasses.replace(self, entries=tuple(self.entries[i] for i in keep), failures=(), **own)
 
 
 class Task(ABC):

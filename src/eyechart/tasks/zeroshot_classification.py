@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from eyechart.metrics.classification import average_precision, per_class_recall,
 from eyechart.metrics.vectors import Vectors, unit
 from eyechart.tasks import classifier_files
 from eyechart.tasks.base import Material, Prediction, Task, need_samples
+from eyechart.tasks.labelled import label_metrics, label_notices, label_records, labels_of, wants_full
 from eyechart.tasks.prompts import check_template, class_texts, class_vectors, duplicate_classes
 from eyechart.types import DatasetInfo, Metric, Notice, Outcome
 
@@ -22,6 +24,8 @@ from eyechart.types import DatasetInfo, Metric, Notice, Outcome
 @dataclass(frozen=True)
 class ClassificationPrediction(Prediction):
     """Unit vectors of pictures and classes."""
+
+    rows = ("images",)
 
     images: Vectors
     classes: Vectors
@@ -37,7 +41,7 @@ class ZeroshotClassification(Task):
 
     def settings(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """Pick where to save the text classifier and which ones to load instead of prompts."""
-        return {key: options.get(key) for key in ("save_clf", "load_clfs") if options.get(key)}
+        return {key: options.get(key) for key in ("save_clf", "load_clfs", "metrics") if options.get(key)}
 
     def check(self, info: DatasetInfo, settings: Mapping[str, Any]) -> None:
         """Refuse a dataset without class names or prompts."""
@@ -80,48 +84,24 @@ class ZeroshotClassification(Task):
             classifier_files.save(classes, Path(settings["save_clf"]))
         return classes
 
-    def score(self, prediction: ClassificationPrediction, settings: Mapping[str, Any]) -> Outcome:  # noqa: ARG002
+    def score(self, prediction: ClassificationPrediction, settings: Mapping[str, Any]) -> Outcome:
         """Score one label or several, as the dataset says."""
         need_samples(prediction)
-        return _score_many(prediction) if prediction.info.kind == "multilabel" else _score_one(prediction)
+        return _score_many(prediction) if prediction.info.kind == "multilabel" else _score_one(prediction, settings)
 
 
-def _score_one(prediction: ClassificationPrediction) -> Outcome:
+def _score_one(prediction: ClassificationPrediction, settings: Mapping[str, Any]) -> Outcome:
     n_classes = len(prediction.info.classnames)
-    labels = np.array([entry.label for entry in prediction.entries], np.int64)
+    labels = labels_of(prediction.entries)
     ranking = rank_labels(prediction.images, prediction.classes, labels)
-    correct = ranking.ranks == 1
-    recall = per_class_recall(correct, labels, n_classes)
-    metrics = {
-        f"acc{k}": _proportion(ranking.ranks <= k, stats.chance_accuracy(n_classes, k))
-        for k in (1, 5)
-        if n_classes >= k
-    }
-    interval = stats.mean_recall_interval(correct, labels)
-    metrics["mean_per_class_recall"] = Metric(
-        float(np.mean(list(recall.values()))), interval.low, interval.high, 1 / n_classes, len(labels)
-    )
-    records = [
-        {
-            "id": entry.id,
-            "label": entry.label,
-            "prediction": int(top[0]),
-            "rank": int(rank),
-            "correct": bool(rank == 1),
-            "top": top.tolist(),
-            "scores": [round(float(score), 6) for score in scores],
-            "label_score": round(float(own), 6),
-        }
-        for entry, rank, top, scores, own in zip(
-            prediction.entries, ranking.ranks, ranking.top, ranking.top_scores, ranking.label_scores, strict=True
-        )
-    ]
-    ties = [Notice("ties", ranking.ties, f"{ranking.ties} samples tie with another class; ties count as wrong.")]
     return Outcome(
-        metrics=metrics,
-        records=records,
-        notices=(*prediction.notices, *(ties if ranking.ties else ())),
-        details=_details(prediction.info) | {"per_class_recall": recall},
+        metrics=label_metrics(
+            ranking, labels, n_classes, partial(stats.chance_accuracy, n_classes), full=wants_full(settings)
+        ),
+        records=label_records(prediction.entries, ranking),
+        notices=(*prediction.notices, *label_notices(ranking)),
+        details=_details(prediction.info)
+        | {"per_class_recall": per_class_recall(ranking.ranks == 1, labels, n_classes)},
     )
 
 
@@ -150,11 +130,6 @@ def _score_many(prediction: ClassificationPrediction) -> Outcome:
         notices=(*prediction.notices, *(notices if left_out else ())),
         details=_details(prediction.info) | {"per_class_ap": precision},
     )
-
-
-def _proportion(hits: np.ndarray, chance: float) -> Metric:
-    interval = stats.wilson(int(hits.sum()), len(hits))
-    return Metric(float(hits.mean()), interval.low, interval.high, chance, len(hits))
 
 
 def _details(info: DatasetInfo) -> dict[str, Any]:

@@ -1,0 +1,154 @@
+"""Multinomial logistic regression by L-BFGS, in numpy: the probe that has one answer, whatever the seed.
+
+The objective is scikit-learn's: C times the summed cross-entropy plus half the squared weights; the bias is free.
+Features are centred and scaled by one number inside, which makes the problem better conditioned and, the bias being
+free, changes nothing about its solution.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from eyechart.learn.linear import Floats, Ints, Linear, Vectors
+
+MEMORY = 10
+"""How many steps L-BFGS remembers."""
+ARMIJO, CURVATURE = 1e-4, 0.9
+BLOCK_VALUES = 4 * 1024 * 1024
+"""Rows are converted to float64 in blocks of about this many values."""
+
+Objective = Callable[[Floats], tuple[float, Floats]]
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """A fitted classifier and how the fit went."""
+
+    model: Linear
+    iterations: int
+    converged: bool
+
+
+def fit_logistic(
+    features: Vectors,
+    labels: Ints,
+    strength: float,
+    *,
+    start: Linear | None = None,
+    tolerance: float = 1e-8,
+    max_iterations: int = 1000,
+) -> Fit:
+    """Fit weights for the classes 0 to max(labels); a class without a sample gets the score -inf.
+
+    Args:
+        features: Shape (n, d).
+        labels: Shape (n,).
+        strength: scikit-learn's C: larger fits the training data more closely.
+        start: Where to begin, such as the fit for a neighbouring strength.
+        tolerance: Done when no slope of the mean objective is larger.
+        max_iterations: Give up then; the fit says so.
+    """
+    present, compact = np.unique(labels, return_inverse=True)
+    mean = features.mean(axis=0, dtype=np.float64)
+    scale = float(np.sqrt(np.mean(np.square(features - mean)))) or 1.0
+    objective = _objective(features, mean, scale, compact, len(present), strength)
+    point = np.zeros((len(present), features.shape[1] + 1))
+    if start is not None:
+        point[:, :-1] = start.weights[present] * scale
+        point[:, -1] = start.bias[present] + start.weights[present] @ mean
+    found, iterations, converged = minimise(objective, point.ravel(), tolerance, max_iterations)
+    table = found.reshape(point.shape)
+    weights, bias = np.zeros((int(labels.max()) + 1, features.shape[1])), np.full(int(labels.max()) + 1, -np.inf)
+    weights[present] = table[:, :-1] / scale
+    bias[present] = table[:, -1] - weights[present] @ mean
+    return Fit(Linear(weights, bias), iterations, converged)
+
+
+def _objective(features: Vectors, mean: Floats, scale: float, labels: Ints, classes: int, strength: float) -> Objective:
+    """Mean cross-entropy plus the penalty, as a function of the flat parameters, with its gradient."""
+    n, dim = features.shape
+    step = max(1, BLOCK_VALUES // (dim + classes))
+    # Weights for scaled features are `scale` times larger, and the penalty is on those for the features as they are.
+    ridge = 1.0 / (strength * n * scale**2)
+
+    def evaluate(point: Floats) -> tuple[float, Floats]:
+        table = point.reshape(classes, dim + 1)
+        weights, bias = table[:, :-1], table[:, -1]
+        loss, slope = 0.5 * ridge * float(np.sum(weights**2)), np.zeros_like(table)
+        slope[:, :-1] = ridge * weights
+        for begin in range(0, n, step):
+            x = (features[begin : begin + step] - mean) / scale
+            own = labels[begin : begin + step]
+            rows = np.arange(len(own))
+            logits = x @ weights.T + bias
+            logits -= logits.max(axis=1, keepdims=True)
+            true = logits[rows, own]
+            np.exp(logits, out=logits)
+            total = logits.sum(axis=1)
+            loss += float(np.sum(np.log(total) - true)) / n
+            logits /= total[:, None]
+            logits[rows, own] -= 1
+            slope[:, :-1] += logits.T @ x / n
+            slope[:, -1] += logits.sum(axis=0) / n
+        return loss, slope.ravel()
+
+    return evaluate
+
+
+def minimise(objective: Objective, point: Floats, tolerance: float, max_iterations: int) -> tuple[Floats, int, bool]:
+    """Minimise a smooth convex function by L-BFGS (Nocedal and Wright, algorithm 7.5) with a weak Wolfe search."""
+    value, slope = objective(point)
+    memory: deque[tuple[Floats, Floats]] = deque(maxlen=MEMORY)
+    for iteration in range(max_iterations):
+        if np.abs(slope).max() <= tolerance:
+            return point, iteration, True
+        direction = -_inverse_hessian(memory, slope)
+        first = 1.0 if memory else min(1.0, 1.0 / float(np.linalg.norm(slope)))
+        found = _line_search(objective, point, value, slope, direction, first)
+        if found is None:
+            # No step improves the value any more: this is as exact as floating point allows.
+            return point, iteration, bool(np.abs(slope).max() <= 100 * tolerance)
+        length, value, new_slope = found
+        step = length * direction
+        if float(step @ (new_slope - slope)) > 0:
+            memory.append((step, new_slope - slope))
+        point, slope = point + step, new_slope
+    return point, max_iterations, bool(np.abs(slope).max() <= tolerance)
+
+
+def _inverse_hessian(memory: deque[tuple[Floats, Floats]], slope: Floats) -> Floats:
+    """Multiply the slope by the remembered approximation of the inverse Hessian (the two-loop recursion)."""
+    out = slope.copy()
+    weights = []
+    for step, change in reversed(memory):
+        weight = float(step @ out) / float(step @ change)
+        out -= weight * change
+        weights.append(weight)
+    if memory:
+        step, change = memory[-1]
+        out *= float(step @ change) / float(change @ change)
+    for (step, change), weight in zip(memory, reversed(weights), strict=True):
+        out += (weight - float(change @ out) / float(step @ change)) * step
+    return out
+
+
+def _line_search(
+    objective: Objective, point: Floats, value: float, slope: Floats, direction: Floats, length: float
+) -> tuple[float, float, Floats] | None:
+    """Find a step that goes down enough (Armijo) and far enough (curvature) by bisection and doubling."""
+    low, high = 0.0, np.inf
+    fall = float(slope @ direction)
+    for _ in range(40):
+        new_value, new_slope = objective(point + length * direction)
+        if new_value > value + ARMIJO * length * fall:
+            high = length
+        elif float(new_slope @ direction) < CURVATURE * fall:
+            low = length
+        else:
+            return length, new_value, new_slope
+        length = (low + high) / 2 if np.isfinite(high) else 2 * low
+    return None

@@ -1,0 +1,46 @@
+"""Nearest neighbours: each picture gets the class of the training pictures that are most similar to it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from eyechart.learn.linear import Ints, Vectors
+from eyechart.metrics.vectors import distinct_rows
+
+BLOCK_BYTES = 64 * 1024 * 1024
+TEMPERATURE = 0.07
+"""A neighbour of cosine s counts exp(s / 0.07), as in Wu et al. 2018 and DINO."""
+
+
+def neighbour_votes(
+    train: Vectors, labels: Ints, queries: Vectors, k: int, *, temperature: float = TEMPERATURE
+) -> Vectors:
+    """Return the votes of the ``k`` nearest training rows for each class, shape (queries, max(labels) + 1).
+
+    Rows that are exactly as near as the k-th vote too, so the order of the training data never matters. Votes are
+    relative to the nearest row's.
+
+    Args:
+        train: Unit vectors, (n, d).
+        labels: Their classes.
+        queries: Unit vectors, (m, d).
+        k: How many neighbours vote; with fewer training rows, all of them.
+        temperature: How fast a vote fades with distance; infinite gives each neighbour one vote.
+    """
+    k = min(k, len(train))
+    classes = int(labels.max()) + 1
+    member = np.zeros((len(train), classes), np.float32)
+    member[np.arange(len(train)), labels] = 1
+    votes = np.empty((len(queries), classes), np.float32)
+    # Equal rows must tie exactly, and a matrix product may round them differently: each distinct row is scored once.
+    first, row_of, _ = distinct_rows(train)
+    columns = np.ascontiguousarray(train[first].T)
+    step = max(1, BLOCK_BYTES // (12 * len(train)))
+    for start in range(0, len(queries), step):
+        scores = queries[start : start + step] @ columns
+        scores = scores if len(first) == len(train) else scores[:, row_of]
+        nearest = scores.max(axis=1, keepdims=True)
+        last = np.partition(scores, len(train) - k, axis=1)[:, len(train) - k, None]
+        weights = np.where(scores >= last, np.exp((scores - nearest) / np.float32(temperature)), 0)
+        votes[start : start + step] = weights.astype(np.float32) @ member
+    return votes

@@ -1,0 +1,72 @@
+"""Which training samples a probe may see: a few per class, a held-out part, a curve over both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eyechart.errors import DataError, UsageError
+
+Ints = NDArray[np.int64]
+
+DEFAULT_REPEATS = 3
+
+
+def few_per_class(labels: Ints, k: int, seed: int, names: Sequence[str] = ()) -> Ints:
+    """Draw ``k`` positions of every class that occurs, ascending; ``k`` below 1 means all of them.
+
+    One random order decides for every k, so a larger draw with the same seed holds the smaller one.
+
+    Raises:
+        DataError: If a class has fewer than ``k`` samples: a score from uneven classes would not be a k-shot score.
+    """
+    if k < 1:
+        return np.arange(len(labels))
+    order = np.random.default_rng(seed).permutation(len(labels))
+    by_class = order[np.argsort(labels[order], kind="stable")]
+    counts = np.bincount(labels)
+    small = [int(c) for c in np.flatnonzero(counts) if counts[c] < k]
+    if small:
+        name = repr(names[small[0]]) if small[0] < len(names) else str(small[0])
+        raise DataError(
+            f"{len(small)} classes have fewer than {k} training pictures, the first is {name} with {counts[small[0]]}.",
+            advice=f"Use at most --fewshot_k {counts[counts > 0].min()}.",
+        )
+    place = np.arange(len(labels)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return np.sort(by_class[place < k])
+
+
+def hold_out(n: int, proportion: float, seed: int) -> tuple[Ints, Ints]:
+    """Split positions at random into those to learn from and a share to validate on."""
+    size = round(n * proportion)
+    if not 0 < size < n:
+        raise DataError(f"A share of {proportion} of {n} training pictures leaves one side empty.")
+    order = np.random.default_rng(seed).permutation(n)
+    return np.sort(order[size:]), np.sort(order[:size])
+
+
+def hold_out_per_class(labels: Ints, proportion: float, seed: int) -> tuple[Ints, Ints] | None:
+    """Hold out the same share of every class, or None if a class is too small to give one and keep one."""
+    counts = np.bincount(labels)
+    size = np.floor(counts * proportion).astype(np.int64)
+    if (size[counts > 0] < 1).any():
+        return None
+    order = np.random.default_rng(seed).permutation(len(labels))
+    by_class = order[np.argsort(labels[order], kind="stable")]
+    place = np.arange(len(labels)) - np.repeat(np.cumsum(counts) - counts, counts)
+    out = place < size[labels[by_class]]
+    return np.sort(by_class[~out]), np.sort(by_class[out])
+
+
+def curve_settings(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Pick the points of a few-shot curve and how many draws each point is a mean of."""
+    shots = sorted(set(options.get("fewshot_curve") or []))
+    if shots and shots[0] < 1:
+        raise UsageError(f"--fewshot_curve: {shots[0]} pictures per class are none.")
+    repeats = options.get("fewshot_repeats") or DEFAULT_REPEATS
+    if repeats < 1:
+        raise UsageError(f"--fewshot_repeats must be 1 or more, not {repeats}.")
+    return {"fewshot_curve": shots, "fewshot_repeats": repeats} if shots else {}
