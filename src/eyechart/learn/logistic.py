@@ -1,14 +1,15 @@
 """Multinomial logistic regression by L-BFGS, in numpy: the probe that has one answer, whatever the seed.
 
 The objective is scikit-learn's: C times the summed cross-entropy plus half the squared weights; the bias is free.
-Features are centred and scaled by one number inside, which makes the problem better conditioned and, the bias being
-free, changes nothing about its solution.
+Inside, features are centred, turned to their principal axes and scaled so that the objective is about equally curved
+in every direction. That changes the path and not the solution, and embeddings, which lie in a narrow cone with a
+few long axes, need it: hundreds of iterations at most where there would be thousands.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,7 +40,7 @@ def fit_logistic(
     strength: float,
     *,
     start: Linear | None = None,
-    tolerance: float = 1e-8,
+    tolerance: float = 1e-7,
     max_iterations: int = 1000,
 ) -> Fit:
     """Fit weights for the classes 0 to max(labels); a class without a sample gets the score -inf.
@@ -53,45 +54,71 @@ def fit_logistic(
         max_iterations: Give up then; the fit says so.
     """
     present, compact = np.unique(labels, return_inverse=True)
+    ridge = 1.0 / (strength * len(labels))
     mean = features.mean(axis=0, dtype=np.float64)
-    scale = float(np.sqrt(np.mean(np.square(features - mean)))) or 1.0
-    objective = _objective(features, mean, scale, compact, len(present), strength)
+    axes = _axes(features, mean, len(present), ridge)
     point = np.zeros((len(present), features.shape[1] + 1))
     if start is not None:
-        point[:, :-1] = start.weights[present] * scale
+        point[:, :-1] = np.linalg.solve(axes, start.weights[present].T).T
         point[:, -1] = start.bias[present] + start.weights[present] @ mean
+    objective = _objective(_turned(features, mean, axes), compact, ridge * np.sum(axes**2, axis=0))
     found, iterations, converged = minimise(objective, point.ravel(), tolerance, max_iterations)
     table = found.reshape(point.shape)
     weights, bias = np.zeros((int(labels.max()) + 1, features.shape[1])), np.full(int(labels.max()) + 1, -np.inf)
-    weights[present] = table[:, :-1] / scale
+    weights[present] = table[:, :-1] @ axes.T
     bias[present] = table[:, -1] - weights[present] @ mean
     return Fit(Linear(weights, bias), iterations, converged)
 
 
-def _objective(features: Vectors, mean: Floats, scale: float, labels: Ints, classes: int, strength: float) -> Objective:
-    """Mean cross-entropy plus the penalty, as a function of the flat parameters, with its gradient."""
+def _axes(features: Vectors, mean: Floats, classes: int, ridge: float) -> Floats:
+    """Return the principal axes as columns, each divided by the square root of the objective's curvature along it.
+
+    With equal probabilities the cross-entropy of one class is curved by variance times (1 - 1/K) / K. The mean is
+    added so that the shortest axes, where it flattens first as the fit gets better, are not stretched without end.
+    """
+    covariance = np.zeros((features.shape[1],) * 2)
+    for rows in _blocks(*features.shape):
+        centred = features[rows] - mean
+        covariance += centred.T @ centred / len(features)
+    variance, axes = np.linalg.eigh(covariance)
+    curvature = np.maximum(variance, 0) * (1 - 1 / classes) / classes
+    return np.asarray(axes / np.sqrt(curvature + curvature.mean() + ridge), np.float64)
+
+
+def _turned(features: Vectors, mean: Floats, axes: Floats) -> Vectors:
+    out = np.empty(features.shape, np.float32)
+    for rows in _blocks(*features.shape):
+        out[rows] = (features[rows] - mean) @ axes
+    return out
+
+
+def _blocks(n: int, width: int) -> Iterator[slice]:
+    """Cut rows into blocks whose float64 copies are small."""
+    step = max(1, BLOCK_VALUES // width)
+    return (slice(begin, begin + step) for begin in range(0, n, step))
+
+
+def _objective(features: Vectors, labels: Ints, ridge: Floats) -> Objective:
+    """Mean cross-entropy plus a penalty per column, as a function of the flat parameters, with its gradient."""
     n, dim = features.shape
-    step = max(1, BLOCK_VALUES // (dim + classes))
-    # Weights for scaled features are `scale` times larger, and the penalty is on those for the features as they are.
-    ridge = 1.0 / (strength * n * scale**2)
+    classes = int(labels.max()) + 1
 
     def evaluate(point: Floats) -> tuple[float, Floats]:
         table = point.reshape(classes, dim + 1)
         weights, bias = table[:, :-1], table[:, -1]
-        loss, slope = 0.5 * ridge * float(np.sum(weights**2)), np.zeros_like(table)
+        loss, slope = 0.5 * float(np.sum(ridge * weights**2)), np.zeros_like(table)
         slope[:, :-1] = ridge * weights
-        for begin in range(0, n, step):
-            x = (features[begin : begin + step] - mean) / scale
-            own = labels[begin : begin + step]
-            rows = np.arange(len(own))
+        for rows in _blocks(n, dim + classes):
+            x, own = features[rows].astype(np.float64), labels[rows]
+            here = np.arange(len(own))
             logits = x @ weights.T + bias
             logits -= logits.max(axis=1, keepdims=True)
-            true = logits[rows, own]
+            true = logits[here, own]
             np.exp(logits, out=logits)
             total = logits.sum(axis=1)
             loss += float(np.sum(np.log(total) - true)) / n
             logits /= total[:, None]
-            logits[rows, own] -= 1
+            logits[here, own] -= 1
             slope[:, :-1] += logits.T @ x / n
             slope[:, -1] += logits.sum(axis=0) / n
         return loss, slope.ravel()

@@ -22,7 +22,7 @@ class Knn(Probe):
 
     def settings(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """Add the number of neighbours."""
-        k = options.get("knn_k") or 20
+        k = options.get("knn_k", 20)
         if k < 1:
             raise UsageError(f"--knn_k must be 1 or more, not {k}.")
         return super().settings({**options, "val_split": None, "val_proportion": None}) | {"knn_k": k}

@@ -18,7 +18,7 @@ STRENGTHS = log_grid(-6, 6)
 """Candidates for the inverse regularisation (scikit-learn's C), those of Radford et al. 2021."""
 HELD_OUT = 0.2
 """Share of the training data to choose the strength on if no validation set is given."""
-SEARCH_TOLERANCE, SEARCH_ITERATIONS = 1e-4, 300
+SEARCH_TOLERANCE, SEARCH_ITERATIONS = 1e-4, 100
 
 
 class LogisticProbe(Probe):

@@ -66,7 +66,7 @@ def curve_settings(options: Mapping[str, Any]) -> dict[str, Any]:
     shots = sorted(set(options.get("fewshot_curve") or []))
     if shots and shots[0] < 1:
         raise UsageError(f"--fewshot_curve: {shots[0]} pictures per class are none.")
-    repeats = options.get("fewshot_repeats") or DEFAULT_REPEATS
+    repeats = options.get("fewshot_repeats", DEFAULT_REPEATS)
     if repeats < 1:
         raise UsageError(f"--fewshot_repeats must be 1 or more, not {repeats}.")
     return {"fewshot_curve": shots, "fewshot_repeats": repeats} if shots else {}

@@ -1,0 +1,107 @@
+"""Clustering: do the pictures of a class lie together, without a name for the class and without a training split?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eyechart import stats
+from eyechart.learn.kmeans import k_means
+from eyechart.metrics.clustering import (
+    adjusted_rand_index,
+    best_matching,
+    cluster_accuracy,
+    contingency,
+    normalised_mutual_information,
+)
+from eyechart.metrics.vectors import unit
+from eyechart.tasks.base import Material, Prediction, Task, need_samples
+from eyechart.tasks.labelled import labels_of
+from eyechart.types import Metric, Outcome
+
+SHUFFLES = 20
+"""Chance is the mean over this many random orders of the labels."""
+
+
+@dataclass(frozen=True)
+class ClusteringPrediction(Prediction):
+    """The cluster of each sample."""
+
+    rows = ("clusters",)
+
+    clusters: NDArray[np.int64]
+    inertia: float
+
+
+class Clustering(Task):
+    """nmi, ari and cluster_acc of k-means with as many clusters as there are classes.
+
+    Mutual information and accuracy under the best matching are above zero for random clusters too: their chance level
+    is what the same clusters get against shuffled labels.
+    """
+
+    name = "clustering"
+    kinds = frozenset({"classification"})
+
+    def settings(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Pick the seed."""
+        return {"seed": options.get("seed", 0)}
+
+    def predict(self, material: Material, settings: Mapping[str, Any]) -> ClusteringPrediction:
+        """Embed the pictures and cluster them; labels only say how many clusters there are."""
+        pictures = material.model.images(material.listing)
+        entries = material.listing.take(pictures.kept)
+        vectors = unit(pictures.vectors)
+        found = k_means(vectors, len(np.unique(labels_of(entries))), settings["seed"]) if entries else None
+        return ClusteringPrediction(
+            info=material.info,
+            entries=entries,
+            failures=pictures.failures,
+            clusters=found.assignment if found else np.empty(0, np.int64),
+            inertia=found.inertia if found else 0.0,
+        )
+
+    def score(self, prediction: ClusteringPrediction, settings: Mapping[str, Any]) -> Outcome:
+        """Compare clusters with classes."""
+        need_samples(prediction)
+        labels = labels_of(prediction.entries)
+        table = contingency(prediction.clusters, labels)
+        n, accuracy = len(labels), cluster_accuracy(table)
+        rng = np.random.default_rng(settings["seed"])
+        shuffled = [contingency(prediction.clusters, rng.permutation(labels)) for _ in range(SHUFFLES)]
+        interval = stats.wilson(round(accuracy * n), n)
+        nmi_chance, acc_chance = (
+            float(np.mean([measure(other) for other in shuffled]))
+            for measure in (normalised_mutual_information, cluster_accuracy)
+        )
+        return Outcome(
+            metrics={
+                "nmi": Metric(normalised_mutual_information(table), chance=nmi_chance, n=n),
+                "ari": Metric(adjusted_rand_index(table), chance=0.0, n=n),
+                "cluster_acc": Metric(accuracy, interval.low, interval.high, acc_chance, n),
+            },
+            records=_records(prediction, labels, table),
+            details={"clusters": int(table.shape[0]), "inertia": prediction.inertia},
+        )
+
+
+def _records(
+    prediction: ClusteringPrediction, labels: NDArray[np.int64], table: NDArray[np.int64]
+) -> list[dict[str, Any]]:
+    """Say for each sample which class its cluster stands for under the best matching, if any."""
+    clusters, classes = np.unique(prediction.clusters), np.unique(labels)
+    stands_for = {int(clusters[row]): int(classes[column]) for row, column in zip(*best_matching(table), strict=True)}
+    return [
+        {
+            "id": entry.id,
+            "label": entry.label,
+            "cluster": int(cluster),
+            "prediction": stands_for.get(int(cluster)),
+            "correct": stands_for.get(int(cluster)) == entry.label,
+        }
+        for entry, cluster in zip(prediction.entries, prediction.clusters, strict=True)
+    ]

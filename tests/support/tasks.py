@@ -1,0 +1,41 @@
+"""Run a task on a dataset folder with any encoder, without the command line."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from eyechart import plugins
+from eyechart.engine.local import LocalEmbeddings
+from eyechart.listing import list_dataset
+from eyechart.models.base import LazyEncoder
+from eyechart.plan import open_dataset
+from eyechart.store import EmbeddingStore
+from eyechart.tasks.base import Material
+from eyechart.types import DatasetSpec, Outcome
+from support.encoders import SmallEncoder, lazy
+
+
+def make_material(
+    root: Path, encoder: SmallEncoder | LazyEncoder, store: Path, *, reader: str = "wds", on_error="fail"
+) -> Material:
+    """Open a folder: its test split is scored, its other splits can be learnt from."""
+    spec = DatasetSpec(f"{reader}/x", reader, str(root))
+
+    def open_split(split: str):
+        return list_dataset(open_dataset(replace(spec, split=split)), on_error=on_error)
+
+    model = encoder if isinstance(encoder, LazyEncoder) else lazy(encoder)
+    return Material(open_split("test"), LocalEmbeddings(model, EmbeddingStore(store), on_error=on_error), open_split)
+
+
+def run_task(name: str, material: Material, **options) -> Outcome:
+    """Plan, predict and score as a run does."""
+    task = plugins.load("tasks", name)()
+    settings = task.settings(options)
+    task.check(material.info, settings)
+    return task.score(task.predict(material, settings), settings)
+
+
+def values(outcome: Outcome) -> dict[str, float]:
+    return {name: metric.value for name, metric in outcome.metrics.items()}

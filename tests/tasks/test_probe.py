@@ -1,0 +1,291 @@
+"""Probes through the whole pipeline: webdatasets with a train split, the embedded model, the store."""
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import eyechart
+from eyechart.datasets.webdataset import open_webdataset
+from eyechart.demo import data_folder
+from eyechart.errors import DataError, UsageError
+from eyechart.files import cache_root
+from eyechart.metrics.vectors import unit
+from eyechart.models.base import LazyEncoder
+from eyechart.models.onnx import OnnxFamily
+from eyechart.types import DatasetSpec, ModelSpec
+from support.data import encoded, write_classification, write_shards
+from support.encoders import SmallEncoder, random_encoder
+from support.tasks import make_material, run_task, values
+
+TINY = {"model_type": "onnx", "model": ["eyechart-tiny"], "pretrained": ["eyechart-tiny"]}
+
+
+def write_split(root, split, pictures, labels, classes):
+    (root / "classnames.txt").write_text("\n".join(classes) + "\n")
+    rows = [
+        [(f"s{i:07d}.png", png), (f"s{i:07d}.cls", str(label).encode())]
+        for i, (png, label) in enumerate(zip(pictures, labels, strict=True))
+    ]
+    write_shards(root / split, rows, 2)
+
+
+@pytest.fixture(scope="module")
+def digits(tmp_path_factory):
+    """scikit-learn's handwritten digits as pictures: 700 to learn from, 500 to be scored."""
+    from sklearn.datasets import load_digits
+
+    root = tmp_path_factory.mktemp("digits")
+    data = load_digits()
+    order = np.random.default_rng(0).permutation(len(data.target))
+    pictures = [encoded(Image.fromarray((image * 15).astype(np.uint8))) for image in data.images[order]]
+    labels, names = data.target[order], [f"the digit {i}" for i in range(10)]
+    write_split(root, "train", pictures[:700], labels[:700], names)
+    write_split(root, "test", pictures[700:1200], labels[700:1200], names)
+    return root
+
+
+@pytest.fixture(scope="module")
+def garments(tmp_path_factory):
+    """The demo's pictures of garments: 400 to learn from, 200 to be scored."""
+    root = tmp_path_factory.mktemp("garments")
+    source = open_webdataset(DatasetSpec("garments", "wds", str(data_folder("garments"))))
+    samples = [sample for shard in source.shards() for sample in shard]
+    order = np.random.default_rng(0).permutation(len(samples))
+    pictures, labels = [samples[i].image.read() for i in order], [samples[i].label for i in order]
+    write_split(root, "train", pictures[:400], labels[:400], source.info.classnames)
+    write_split(root, "test", pictures[400:], labels[400:], source.info.classnames)
+    return root
+
+
+@pytest.fixture(scope="module")
+def shared_cache(tmp_path_factory):
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(autouse=True)
+def one_cache(shared_cache, monkeypatch):
+    """Embed the pictures once for all tests of this file."""
+    monkeypatch.setenv("EYECHART_CACHE", str(shared_cache))
+
+
+def evaluate(root, tmp_path, task, **options):
+    (result,) = eyechart.evaluate(
+        **TINY,
+        dataset=["wds/x"],
+        dataset_root=str(root),
+        task=task,
+        output=str(tmp_path / "{task}.json"),
+        task_options=options,
+    )
+    return result
+
+
+def pixels():
+    """Return an encoder whose vector of a digit is its 64 pixels."""
+    encoder = SmallEncoder("pixels", lambda content: np.frombuffer(content, np.float32))
+    encoder.prepare_image = lambda image: np.asarray(image, np.float32).ravel()
+    return encoder
+
+
+def with_pixels(root, task, shared_cache, **options):
+    return run_task(task, make_material(root, pixels(), shared_cache), **options)
+
+
+def features(material):
+    """Return unit vectors and labels of the training and the test split."""
+    return [
+        (unit(part.model.images(part.listing).vectors), np.array([entry.label for entry in part.listing.entries]))
+        for part in (material.split("train"), material)
+    ]
+
+
+def scikit_learns(material, strength):
+    from sklearn.linear_model import LogisticRegression
+
+    (x, y), (x_test, y_test) = features(material)
+    return LogisticRegression(C=strength, tol=1e-8, max_iter=20_000).fit(x.astype(np.float64), y).score(x_test, y_test)
+
+
+class TestDigits:
+    """scikit-learn's digits, their pixels as features."""
+
+    def test_the_logistic_probe_is_within_a_fifth_of_a_point_of_scikit_learns(self, digits, shared_cache):
+        ours = with_pixels(digits, "logistic_probe", shared_cache)
+
+        theirs = scikit_learns(make_material(digits, pixels(), shared_cache), ours.details["probe"]["C"])
+        assert values(ours)["lp_acc1"] == pytest.approx(theirs, abs=0.002)
+
+    def test_the_seed_compatible_probe_is_within_one_point(self, digits, shared_cache):
+        better = values(with_pixels(digits, "logistic_probe", shared_cache))["lp_acc1"]
+
+        ours = values(with_pixels(digits, "linear_probe", shared_cache, fewshot_epochs=40))["lp_acc1"]
+
+        assert ours > better - 0.01
+
+    def test_a_probe_learns(self, digits, shared_cache):
+        outcome = with_pixels(digits, "logistic_probe", shared_cache)
+
+        assert set(outcome.metrics) == {"lp_acc1", "lp_acc5", "lp_mean_per_class_recall"}
+        assert outcome.metrics["lp_acc1"].value > 0.94
+        assert outcome.metrics["lp_acc1"].low > 5 * outcome.metrics["lp_acc1"].chance
+
+    def test_accuracy_grows_along_the_few_shot_curve(self, digits, shared_cache):
+        outcome = with_pixels(digits, "knn", shared_cache, fewshot_curve=[1, 4, 16], fewshot_repeats=2)
+
+        points = outcome.details["fewshot_curve"]
+        assert [point["k"] for point in points] == [1, 4, 16]
+        assert [len(point["runs"]) for point in points] == [2, 2, 2]
+        assert points[0]["mean"] < points[1]["mean"] < points[2]["mean"] < outcome.metrics["knn_acc1"].value
+
+
+class TestGarments:
+    """The embedded model on the demo's pictures, through files, store and results."""
+
+    def test_the_logistic_probe_is_within_a_fifth_of_a_point_of_scikit_learns(self, garments, tmp_path):
+        result = evaluate(garments, tmp_path, "logistic_probe")
+
+        model = LazyEncoder(ModelSpec("onnx", "eyechart-tiny", "eyechart-tiny"), OnnxFamily())
+        material = make_material(garments, model, cache_root() / "embeddings")
+        assert result.metrics["lp_acc1"] == pytest.approx(
+            scikit_learns(material, result.details["probe"]["C"]), abs=0.002
+        )
+        assert result.counts == {"listed": 200, "scored": 200, "failed": 0}
+
+    def test_the_seed_compatible_probe_is_within_one_point(self, garments, tmp_path):
+        better = evaluate(garments, tmp_path, "logistic_probe").metrics["lp_acc1"]
+
+        ours = evaluate(garments, tmp_path, "linear_probe", fewshot_epochs=40).metrics["lp_acc1"]
+
+        assert ours > better - 0.01
+
+
+def small(root, *, train=30, val=0):
+    """Write noise with three classes in the test split, a train split and, if asked for, a val split."""
+    write_classification(root, n=12)
+    write_classification(root, n=train, split="train", labels=[i % 3 for i in range(train)])
+    if val:
+        write_classification(root, n=val, split="val", labels=[i % 3 for i in range(val)])
+    return root
+
+
+class TestWhatIsLearntFrom:
+    def test_few_shots_embed_no_more_pictures_than_were_drawn(self, tmp_path):
+        # The test pictures are not among the training pictures: noise of other seeds would be copies.
+        encoder = random_encoder()
+        material = make_material(write_noise(tmp_path / "data"), encoder, tmp_path)
+
+        outcome = run_task("knn", material, fewshot_k=2)
+
+        assert encoder.encoded_images == 12 + 3 * 2
+        assert outcome.details["probe"]["train"] == 6
+
+    def test_a_share_of_the_training_data_can_validate(self, tmp_path):
+        material = make_material(small(tmp_path / "data"), random_encoder(), tmp_path)
+
+        outcome = run_task("logistic_probe", material, val_proportion=0.2)
+
+        assert (outcome.details["probe"]["train"], outcome.details["probe"]["val"]) == (24, 6)
+
+    def test_a_validation_split_can_validate(self, tmp_path):
+        material = make_material(small(tmp_path / "data", val=9), random_encoder(), tmp_path)
+
+        outcome = run_task("logistic_probe", material, val_split="val")
+
+        assert (outcome.details["probe"]["train"], outcome.details["probe"]["val"]) == (30, 9)
+
+    def test_the_same_seed_draws_the_same_shots_and_another_one_others(self, tmp_path):
+        material = make_material(small(tmp_path / "data"), random_encoder(), tmp_path)
+
+        first, again, other = (run_task("logistic_probe", material, fewshot_k=3, seed=seed) for seed in (1, 1, 2))
+
+        assert first.records == again.records
+        assert first.records != other.records
+
+    def test_unit_length_is_a_choice(self, tmp_path):
+        material = make_material(small(tmp_path / "data"), random_encoder(), tmp_path)
+
+        unit_length, raw = (run_task("logistic_probe", material, normalize=choice) for choice in (True, False))
+
+        assert unit_length.records != raw.records
+
+    def test_too_few_pictures_of_a_class_are_an_error_that_says_how_many_there_are(self, tmp_path):
+        material = make_material(small(tmp_path / "data"), random_encoder(), tmp_path)
+
+        with pytest.raises(DataError, match=r"fewer than 11 training pictures.*10.*\n.*--fewshot_k 10"):
+            run_task("knn", material, fewshot_k=11)
+
+    def test_a_broken_training_picture_is_counted_when_skipping(self, tmp_path):
+        root = small(tmp_path / "data", train=4)
+        broken = [("s9.png", b"not a picture"), ("s9.cls", b"0")]
+        write_shards(root / "train", [[("s1.png", encoded(Image.new("RGB", (9, 9)))), ("s1.cls", b"1")], broken], 1)
+
+        outcome = run_task("knn", make_material(root, random_encoder(), tmp_path, on_error="skip"))
+
+        assert [notice.kind for notice in outcome.notices] == ["unusable_training_pictures"]
+
+
+def write_noise(root):
+    """Write test and training pictures that are all different."""
+    write_classification(root, n=12)
+    rows = [
+        [
+            (
+                f"s{i:07d}.png",
+                encoded(Image.fromarray(np.random.default_rng(1000 + i).integers(0, 256, (9, 9, 3), np.uint8))),
+            ),
+            (f"s{i:07d}.cls", str(i % 3).encode()),
+        ]
+        for i in range(30)
+    ]
+    write_shards(root / "train", rows, 2)
+    return root
+
+
+class TestChance:
+    def test_it_is_the_share_of_the_commonest_training_classes(self, tmp_path):
+        root = write_classification(tmp_path / "data", labels=[0] * 2 + [1] * 6 + [2] * 4)
+        write_classification(root, split="train", labels=[1] * 5 + [0] * 2 + [2] * 2)
+
+        outcome = run_task("knn", make_material(root, random_encoder(), tmp_path))
+
+        assert outcome.metrics["knn_acc1"].chance == 0.5
+
+    def test_a_class_that_was_never_learnt_is_never_right(self, tmp_path):
+        root = write_classification(tmp_path / "data", labels=[2] * 4)
+        write_classification(root, split="train", labels=[0, 1] * 4)
+
+        assert values(run_task("logistic_probe", make_material(root, random_encoder(), tmp_path)))["lp_acc1"] == 0
+
+
+class TestRefusals:
+    def refuse(self, root, match, error=UsageError, task="linear_probe", **options):
+        with pytest.raises(error, match=match):
+            evaluate(root, root, task, **options)
+
+    def test_a_missing_training_split(self, tmp_path):
+        self.refuse(write_classification(tmp_path), "no split 'train'", DataError)
+
+    def test_both_ways_to_validate(self, tmp_path):
+        self.refuse(small(tmp_path), "exclude each other", val_split="val", val_proportion=0.1)
+
+    def test_a_share_of_everything(self, tmp_path):
+        self.refuse(small(tmp_path), "between 0 and 1", val_proportion=1.0)
+
+    def test_no_shots(self, tmp_path):
+        self.refuse(small(tmp_path), "fewshot_k must be 1 or more", fewshot_k=0)
+
+    def test_no_neighbours(self, tmp_path):
+        self.refuse(small(tmp_path), "knn_k must be 1 or more", task="knn", knn_k=-1)
+
+    def test_no_time_to_learn(self, tmp_path):
+        self.refuse(small(tmp_path), "must be positive", fewshot_epochs=0)
+
+    def test_as_many_training_splits_as_nobody_asked_for(self, tmp_path):
+        self.refuse(small(tmp_path), "2 values for 1 datasets", train_split=["train", "train2"])
+
+    def test_splits_with_other_classes(self, tmp_path):
+        for split, name in (("train", "cat"), ("test", "dog")):
+            (tmp_path / split / name).mkdir(parents=True)
+            (tmp_path / split / name / "a.png").write_bytes(encoded(Image.new("RGB", (4, 4))))
+        with pytest.raises(DataError, match="do not have the same classes"):
+            eyechart.evaluate(**TINY, dataset=["folder/x"], dataset_root=str(tmp_path), task="knn")
