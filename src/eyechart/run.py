@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
@@ -21,6 +21,7 @@ from eyechart.plan import make_plan, open_dataset
 from eyechart.progress import NoProgress, Progress
 from eyechart.provenance import provenance
 from eyechart.results import Result, is_done, read_result, write_result
+from eyechart.stopwatch import Stopwatch
 from eyechart.store import EmbeddingStore
 from eyechart.tasks.base import Material, Prediction, Task
 from eyechart.types import Fetchable, Job, Metric, ModelCard, ModelSpec, Notice, Outcome, digest_json
@@ -106,7 +107,9 @@ def run_job(job: Job, model: LazyEncoder, session: Session, config: Config) -> R
     """Read the dataset, predict, score and save one result."""
     start = time.perf_counter()
     task: Task = plugins.load("tasks", job.task)()
-    listing = session.listing(job)
+    watch, loaded_before = Stopwatch(), model.loaded
+    with watch.phase("read"):
+        listing = session.listing(job)
     embeddings = LocalEmbeddings(
         model,
         session.store,
@@ -114,12 +117,17 @@ def run_job(job: Job, model: LazyEncoder, session: Session, config: Config) -> R
         workers=job.workers,
         on_error=job.on_error,
         progress=session.progress,
+        watch=watch,
     )
     material = Material(listing, embeddings, partial(session.listing, job), job.model.device)
     prediction = task.predict(material, job.settings)
-    outcome = task.score(prediction, job.settings)
+    with watch.phase("score"):
+        outcome = task.score(prediction, job.settings)
     notices = (*listing.notices, *embeddings.notices(), *outcome.notices)
-    result = make_result(job, listing, model.card, prediction, outcome, notices, time.perf_counter() - start)
+    if model.loaded and not loaded_before:
+        watch.add("load", model.load_seconds)
+    profile = watch.seconds() | {"total": round(time.perf_counter() - start, 4)}
+    result = make_result(job, listing, model.card, prediction, outcome, notices, profile)
     return write_result(with_dumps(result, listing, config), outcome.records, job.output)
 
 
@@ -130,7 +138,7 @@ def make_result(
     prediction: Prediction,
     outcome: Outcome,
     notices: Sequence[Notice],
-    seconds: float,
+    profile: Mapping[str, float],
 ) -> Result:
     """Put everything that is known about a finished job into a result."""
     failures = [*listing.failures, *prediction.failures]
@@ -157,7 +165,7 @@ def make_result(
             "prompts_digest": job.settings.get("prompts"),
             "n_classes": len(info.classnames) or None,
         },
-        provenance=provenance() | {"seconds": round(seconds, 3), "precision": card.precision},
+        provenance=provenance() | {"precision": card.precision, "seconds": profile["total"], "profile": profile},
         job={"digest": job.digest, "settings": dict(job.settings), "on_error": job.on_error}
         | {"model_type": job.model.family, "reader": job.dataset.reader, "limit": job.dataset.limit}
         | {"caption_cleaning": job.dataset.options.get("caption_cleaning")},

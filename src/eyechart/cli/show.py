@@ -27,6 +27,23 @@ def show_reports(reports: Sequence[JobReport], *, quiet: bool) -> None:
         console.print(line, style="yellow", markup=False, highlight=False)
 
 
+def show_profiles(results: Sequence[Result]) -> None:
+    """Print where the time of each job went."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from eyechart.stopwatch import PHASES
+
+    table = Table(box=None, pad_edge=False, header_style="bold", title="seconds", title_justify="left")
+    for name in ("phase", *(f"{result.dataset} ({result.language})" for result in results)):
+        table.add_column(name, justify="left" if name == "phase" else "right")
+    for phase in (*PHASES, "total"):
+        seconds = [result.provenance.get("profile", {}).get(phase) for result in results]
+        if any(seconds):
+            table.add_row(phase, *("" if value is None else f"{value:.3f}" for value in seconds))
+    Console().print(table)
+
+
 def result_table(results: Sequence[Result]) -> Table:
     """Lay out one row per metric."""
     from rich.table import Table

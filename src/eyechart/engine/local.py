@@ -11,6 +11,7 @@ from eyechart.listing import Failure, Listing
 from eyechart.metrics.vectors import Vectors
 from eyechart.models.base import LazyEncoder
 from eyechart.progress import NoProgress, Progress
+from eyechart.stopwatch import Stopwatch
 from eyechart.store import EmbeddingStore, text_digests
 from eyechart.tasks.base import Embedded
 from eyechart.types import ModelCard, Notice, OnError, Sample
@@ -28,6 +29,7 @@ class LocalEmbeddings:
         workers: int = 4,
         on_error: OnError = "fail",
         progress: Progress | None = None,
+        watch: Stopwatch | None = None,
     ) -> None:
         self.model = model
         self.store = store
@@ -35,6 +37,7 @@ class LocalEmbeddings:
         self.workers = workers
         self.on_error = on_error
         self.progress = progress or NoProgress()
+        self.watch = watch or Stopwatch()
         self._truncated = 0
 
     @property
@@ -58,11 +61,14 @@ class LocalEmbeddings:
                     workers=self.workers,
                     on_error=self.on_error,
                     bar=bar,
+                    watch=self.watch,
                 )
         kept = np.flatnonzero(~table.missing(listing.digests))
         if len(kept) + len(failures) < len(listing):
             failures = _with_copies(listing, kept, failures)
-        return Embedded(table.get(listing.digests[kept]), kept, tuple(failures))
+        with self.watch.phase("store"):
+            vectors = table.get(listing.digests[kept])
+        return Embedded(vectors, kept, tuple(failures))
 
     def texts(self, texts: Sequence[str], *, language: str = "en") -> Vectors:
         """Embed texts, each distinct one once, in the order given."""
@@ -80,10 +86,12 @@ class LocalEmbeddings:
                     batch_size=self.batch_size,
                     language=language,
                     bar=bar,
+                    watch=self.watch,
                 )
-        self._truncated += int(cuts.get(keys).sum())
         position = {text: i for i, text in enumerate(distinct)}
-        return vectors.get(keys)[[position[text] for text in texts]]
+        with self.watch.phase("store"):
+            self._truncated += int(cuts.get(keys).sum())
+            return vectors.get(keys)[[position[text] for text in texts]]
 
     def notices(self) -> Sequence[Notice]:
         """Return what the model had to say and how many texts it could not read to the end."""

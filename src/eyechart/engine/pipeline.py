@@ -16,6 +16,7 @@ from eyechart.listing import Failure
 from eyechart.media import to_rgb
 from eyechart.models.base import LazyEncoder
 from eyechart.progress import Bar
+from eyechart.stopwatch import Stopwatch
 from eyechart.store import Table
 from eyechart.types import OnError, Sample
 
@@ -29,6 +30,7 @@ class _Buffer:
     """Vectors on their way to the store."""
 
     table: Table
+    watch: Stopwatch
     keys: list[bytes] = field(default_factory=list)
     vectors: list[NDArray[np.float32]] = field(default_factory=list)
     rows: int = 0
@@ -46,7 +48,8 @@ class _Buffer:
     def flush(self) -> None:
         if self.keys:
             digests = np.frombuffer(b"".join(self.keys), np.uint8).reshape(len(self.keys), -1)
-            self.table.add(digests, np.concatenate(self.vectors))
+            with self.watch.phase("store"):
+                self.table.add(digests, np.concatenate(self.vectors))
         self.keys, self.vectors, self.rows, self.since = [], [], 0, time.monotonic()
 
 
@@ -59,6 +62,7 @@ def embed_pictures(
     workers: int,
     on_error: OnError,
     bar: Bar,
+    watch: Stopwatch,
 ) -> list[Failure]:
     """Decode, transform, encode and store pictures; return those that could not be decoded.
 
@@ -70,22 +74,27 @@ def embed_pictures(
         workers: Threads that decode and transform.
         on_error: Stop at a picture that cannot be decoded, or list it.
         bar: Progress.
+        watch: Where the time goes.
     """
     failures: list[Failure] = []
-    buffer = _Buffer(table)
+    buffer = _Buffer(table, watch)
     keys: list[bytes] = []
     pixels: list[NDArray[np.float32]] = []
 
     def encode() -> None:
         if keys:
-            buffer.add(list(keys), model.load().encode_images(np.stack(pixels)))
+            encoder = model.load()
+            with watch.phase("encode images"):
+                vectors = encoder.encode_images(np.stack(pixels))
+            buffer.add(list(keys), vectors)
             keys.clear()
             pixels.clear()
 
     try:
-        for key, sample, future in _prepared(samples, model, workers, ahead=2 * batch_size):
+        for key, sample, future in _prepared(samples, model, workers, ahead=2 * batch_size, watch=watch):
             try:
-                pixels.append(future.result())
+                with watch.phase("wait"):
+                    pixels.append(future.result())
                 keys.append(key)
             except DataError as error:
                 if on_error == "fail":
@@ -105,18 +114,21 @@ def embed_pictures(
 
 
 def _prepared(
-    samples: Iterable[tuple[bytes, Sample]], model: LazyEncoder, workers: int, *, ahead: int
+    samples: Iterable[tuple[bytes, Sample]], model: LazyEncoder, workers: int, *, ahead: int, watch: Stopwatch
 ) -> Iterator[tuple[bytes, Sample, Future[NDArray[np.float32]]]]:
     """Yield samples in order with their transformed picture, working at most ``ahead`` pictures in advance."""
 
     def prepare(sample: Sample) -> NDArray[np.float32]:
-        image = to_rgb(sample.image.decode())
-        return model.load().prepare_image(image)
+        with watch.phase("decode"):
+            image = to_rgb(sample.image.decode())
+        encoder = model.load()
+        with watch.phase("transform"):
+            return encoder.prepare_image(image)
 
     with ThreadPoolExecutor(max(1, workers), thread_name_prefix="decode") as pool:
         waiting: deque[tuple[bytes, Sample, Future[NDArray[np.float32]]]] = deque()
         try:
-            for key, sample in samples:
+            for key, sample in watch.each("read", samples):
                 waiting.append((key, sample, pool.submit(prepare, sample)))
                 if len(waiting) > ahead:
                     yield waiting.popleft()
@@ -136,6 +148,7 @@ def embed_texts(
     batch_size: int,
     language: str,
     bar: Bar,
+    watch: Stopwatch,
 ) -> None:
     """Encode and store texts, shortest first, so that a batch needs little padding.
 
@@ -143,13 +156,17 @@ def embed_texts(
     store must be able to report that without loading the model.
     """
     order = sorted(range(len(texts)), key=lambda i: (len(texts[i]), texts[i]))
-    vectors, cuts = _Buffer(tables[0]), _Buffer(tables[1])
+    vectors, cuts = _Buffer(tables[0], watch), _Buffer(tables[1], watch)
     try:
         for start in range(0, len(order), batch_size):
             chosen = [texts[i] for i in order[start : start + batch_size]]
             chosen_keys = [keys[i].tobytes() for i in order[start : start + batch_size]]
-            vectors.add(chosen_keys, model.load().encode_texts(chosen, language=language))
-            cuts.add(chosen_keys, np.array(model.load().truncated(chosen), np.float32)[:, None])
+            encoder = model.load()
+            with watch.phase("encode texts"):
+                encoded = encoder.encode_texts(chosen, language=language)
+                cut = np.array(encoder.truncated(chosen), np.float32)[:, None]
+            vectors.add(chosen_keys, encoded)
+            cuts.add(chosen_keys, cut)
             bar.advance(len(chosen))
     finally:
         vectors.flush()

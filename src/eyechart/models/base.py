@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import threading
+import time
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -39,6 +40,7 @@ class LazyEncoder:
         self._encoder: Encoder | None = None
         self._card: ModelCard | None = None
         self._loading = threading.Lock()
+        self.load_seconds = 0.0
 
     @property
     def loaded(self) -> bool:
@@ -56,7 +58,9 @@ class LazyEncoder:
         """Return the loaded model. The threads that prepare pictures may all ask at once; one of them loads."""
         with self._loading:
             if self._encoder is None:
+                start = time.perf_counter()
                 self._encoder = self.family.load(self.spec)
+                self.load_seconds = time.perf_counter() - start
                 self._card = self._encoder.card
                 path = _card_path(self.spec, self.family)
                 if path is not None:
