@@ -8,7 +8,7 @@ import pytest
 ROOT = Path(__file__).parent.parent / "src" / "eyechart"
 FILES = sorted(ROOT.rglob("*.py"))
 LAYERS = [
-    {"errors", "types", "media", "files", "progress", "demo", "languages"},
+    {"errors", "types", "media", "files", "progress", "stopwatch", "demo", "languages"},
     {"metrics", "stats", "learn", "store", "results", "responses", "listing", "provenance", "api"},
     {"tasks", "models", "datasets", "generators"},
     {"plugins", "config", "plan", "task_config"},

@@ -70,6 +70,7 @@ def _how(parser: argparse.ArgumentParser) -> None:
     add("--on-error", "--on_error", dest="on_error", default="fail", choices=["fail", "skip"], help="broken pictures")
     add("--seed", type=int, default=0, help="seed of everything random")
     add("--quiet", action="store_true", help="show no progress")
+    add("--profile", action="store_true", help="show where the time went (it is in every result)")
     add("--verbose", action="store_true", help=argparse.SUPPRESS)
     add("--not", dest="negated", choices=["quiet"], help=argparse.SUPPRESS)
     add("--distributed", action="store_true", help="share the jobs between the ranks of torchrun or Slurm")
@@ -144,7 +145,7 @@ _TASK_OPTIONS = (
     "knn_k",
     "normalize",
 )
-_NOT_SETTINGS = {"command", "quiet", "verbose", "negated", "amp", "no_amp", "distributed", "feature_root", "skip_load"}
+_NOT_SETTINGS = {"command", "profile", "quiet", "verbose", "negated", "amp", "no_amp", "distributed", "feature_root", "skip_load"}
 
 
 def settings_of(args: argparse.Namespace) -> dict[str, Any]:
@@ -159,7 +160,7 @@ def settings_of(args: argparse.Namespace) -> dict[str, Any]:
 
 def run(args: argparse.Namespace) -> int:
     """Plan, run, and show a table."""
-    from eyechart.cli.show import show_reports
+    from eyechart.cli.show import show_profiles, show_reports
     from eyechart.config import make_config
     from eyechart.plan import make_plan
     from eyechart.progress import choose_progress
@@ -176,4 +177,6 @@ def run(args: argparse.Namespace) -> int:
         if report.error:
             sys.stderr.write(f"{report.error}\n")
     show_reports(reports, quiet=args.quiet)
+    if args.profile:
+        show_profiles([report.result for report in reports if report.result and not report.skipped])
     return 1 if any(report.error for report in reports) else 0

@@ -83,7 +83,8 @@ class CaptionStep:
         write_collection(collection, self.folder)
         context.log.info("Write files to %s", self.folder)
         notices = (*listing.notices, *outcome.notices)
-        result = make_result(self.job, listing, answers.card, prediction, outcome, notices, time.perf_counter() - start)
+        profile = {"total": round(time.perf_counter() - start, 4)}
+        result = make_result(self.job, listing, answers.card, prediction, outcome, notices, profile)
         successful = not result.failures
         facts: dict[str, str | bool] = {
             "conversion_successful": successful,
