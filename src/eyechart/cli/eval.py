@@ -145,7 +145,18 @@ _TASK_OPTIONS = (
     "knn_k",
     "normalize",
 )
-_NOT_SETTINGS = {"command", "profile", "quiet", "verbose", "negated", "amp", "no_amp", "distributed", "feature_root", "skip_load"}
+_NOT_SETTINGS = {
+    "command",
+    "profile",
+    "quiet",
+    "verbose",
+    "negated",
+    "amp",
+    "no_amp",
+    "distributed",
+    "feature_root",
+    "skip_load",
+}
 
 
 def settings_of(args: argparse.Namespace) -> dict[str, Any]:
