@@ -10,7 +10,7 @@ FILES = sorted(ROOT.rglob("*.py"))
 LAYERS = [
     {"errors", "types", "media", "files", "progress", "stopwatch", "demo", "languages"},
     {"metrics", "stats", "learn", "store", "results", "responses", "listing", "provenance", "api"},
-    {"tasks", "models", "datasets", "generators"},
+    {"tasks", "models", "datasets", "generators", "rerankers"},
     {"plugins", "config", "plan", "task_config"},
     {"run", "engine", "report"},
     {"workflow"},

@@ -37,6 +37,12 @@ class RelevantRanks:
     tied: NDArray[np.bool_]
     """For each query, whether a less relevant item has the same score as one of its relevant items."""
 
+    @classmethod
+    def from_rows(cls, query: Ints, ranks: Ints, gains: Floats, tied: NDArray[np.bool_]) -> RelevantRanks:
+        """Make the value from one row per relevant item, in any order; ``tied`` has one entry per query."""
+        order = np.lexsort((ranks, query))
+        return cls(ranks[order], gains[order], np.searchsorted(query[order], np.arange(len(tied))), tied)
+
     @property
     def counts(self) -> Ints:
         """Return the number of relevant items of each query."""

@@ -80,7 +80,8 @@ class TextModel(Endpoint):
     model_name_or_path: str = Field(min_length=1)
     is_cross_encoder: bool = False
     pooling_mode: Literal["cls", "lasttoken", "max", "mean", "mean_sqrt_len_tokens", "weightedmean"] | None = None
-    max_seq_length: int | None = Field(default=512, ge=1)
+    max_seq_length: int | None = Field(default=None, ge=1)
+    """Tokens that are read; by default what the model's authors set."""
     prompt: str | None = None
     """Put in front of every query."""
     prompts: dict[str, str] = {}

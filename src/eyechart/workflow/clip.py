@@ -54,7 +54,7 @@ def encoder_step(entry: VisionModel, settings: ClipEval, layout: Layout, seed: i
     """Plan one CLIP-like model on all datasets."""
     spec = encoder_spec(entry)
     identity = [spec.family, spec.pretrained, spec.precision, dict(spec.options)]
-    folder = layout.model_folder(entry.model_name, identity)
+    folder = layout.model_folder([entry.model_name], identity)
     jobs: list[Job] = []
     for name in settings.dataset_name:
         config = dataset_config(settings, name).model_copy(
@@ -81,7 +81,7 @@ def caption_step(entry: VisionModel, name: str, settings: ClipEval, layout: Layo
     family: GeneratorFamily = plugins.load("generators", spec.family)()
     family.check(spec)
     prompt = entry.prompt or DEFAULT_PROMPT
-    folder = layout.model_folder(entry.model_name, [dict(spec.options), spec.precision, prompt])
+    folder = layout.model_folder([entry.model_name], [dict(spec.options), spec.precision, prompt])
     planner = Planner(dataset_config(settings, name))
     dataset_spec = planner.dataset_spec(name, settings.language)
     job = Job(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -24,15 +24,16 @@ class Layout:
         self.root = root / datetime.now().astimezone().strftime("%Y%m%d_%H%M%S") if timestamp else root
         self._owners: dict[str, str] = {}
 
-    def model_folder(self, name: str, identity: object) -> Path:
+    def model_folder(self, names: Sequence[str], identity: object) -> Path:
         """Return the subfolder of a model: the last part of its name, with a digest if another model has that one.
 
         Args:
-            name: As the user wrote it; it is what results carry.
+            names: As the user wrote them: one, or several models that work together.
             identity: Whatever tells this model from another of the same name: its precision, prompt, ...
         """
-        own = digest_json([name, identity])
-        base = file_name(name.rstrip("/\\").replace("\\", "/").split("/")[-1]) or "model"
+        own = digest_json([names, identity])
+        base = "+".join(file_name(name.rstrip("/\\").replace("\\", "/").split("/")[-1]) or "model" for name in names)
+        name = label(names)
         for folder in (base, f"{base}-{own[:8]}"):
             if folder in RESERVED or self._owners.get(folder, own) != own or self._is_of_another(folder, name):
                 continue
@@ -51,6 +52,11 @@ def _models_in(folder: Path) -> Iterator[str]:
             yield read_result(path).model
         except ResultError:
             continue  # not a result: nothing that we would overwrite
+
+
+def label(names: Sequence[str]) -> str:
+    """Return what results call a model, or several that work together."""
+    return " + ".join(names)
 
 
 def result_path(folder: Path, dataset: str, task: str, language: str = "en") -> Path:

@@ -8,16 +8,18 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 
-from eyechart.errors import EyechartError, UsageError
+from eyechart.errors import EyechartError
 from eyechart.files import write_atomic
 from eyechart.progress import Progress, choose_progress
 from eyechart.results import Result
 from eyechart.run import JobReport, Session
 from eyechart.task_config import ClipConfig, TaskConfig, read_configs
+from eyechart.workflow.captions import CaptionStep
 from eyechart.workflow.clip import clip_steps
 from eyechart.workflow.context import Context, Step
 from eyechart.workflow.layout import CONFIG, LOG, Layout
 from eyechart.workflow.log import run_log
+from eyechart.workflow.retrieval import retrieval_steps
 from eyechart.workflow.secrets import redacted, secrets_in
 
 
@@ -49,7 +51,8 @@ def run_configs(configs: Sequence[TaskConfig], progress: Progress | None = None)
     Nothing is loaded, asked or written before everything is planned.
     """
     layouts = {config.folder: Layout(config.folder, timestamp=_timestamp(config)) for config in configs}
-    planned = [(config, plan_steps(config, layouts[config.folder])) for config in configs]
+    promised: set[Path] = set()
+    planned = [(config, plan_steps(config, layouts[config.folder], promised)) for config in configs]
     shown = progress or choose_progress(quiet=not any(_is_verbose(config) for config in configs))
     session = Session(shown)
     secrets = [secret for config in configs for secret in secrets_in(config.model_dump())]
@@ -71,12 +74,17 @@ def run_configs(configs: Sequence[TaskConfig], progress: Progress | None = None)
                     yield from map(partial(_note, context.log), step.run(context))
 
 
-def plan_steps(config: TaskConfig, layout: Layout) -> list[Step]:
-    """Turn a config into steps; whatever cannot work is refused here."""
+def plan_steps(config: TaskConfig, layout: Layout, promised: set[Path]) -> list[Step]:
+    """Turn a config into steps; whatever cannot work is refused here.
+
+    ``promised`` collects the folders that the steps will write: a later config may read them.
+    """
     inner = config.eval_config
     if isinstance(inner, ClipConfig):
-        return clip_steps(inner.eval, layout, config.seed)
-    raise UsageError(f"The tool {inner.tool!r} cannot be run yet.")
+        steps = clip_steps(inner.eval, layout, config.seed)
+        promised |= {step.folder for step in steps if isinstance(step, CaptionStep)}
+        return steps
+    return retrieval_steps(inner, layout, promised)
 
 
 def write_config(configs: Sequence[TaskConfig], path: Path) -> None:

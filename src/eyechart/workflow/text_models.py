@@ -1,0 +1,144 @@
+"""Text encoders and rerankers of a config: what they are, and how they are made when they are needed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from eyechart.api import ApiClient, Budget
+from eyechart.engine.local import LocalEmbeddings
+from eyechart.errors import UsageError, nearest
+from eyechart.generators.api import make_client
+from eyechart.generators.base import Access
+from eyechart.models.base import Family, LazyEncoder
+from eyechart.models.text import TextFamily, own_prompts
+from eyechart.models.text_api import REQUEST_SIZE, TextApiFamily
+from eyechart.rerankers import cross_encoder
+from eyechart.rerankers.api import ApiReranker
+from eyechart.rerankers.base import Reranker
+from eyechart.rerankers.cross_encoder import CrossEncoderReranker
+from eyechart.task_config.schema import DEFAULT_CONCURRENCY, Requests, TextModel
+from eyechart.types import ModelSpec
+from eyechart.workflow.context import Context
+from eyechart.workflow.models import access_of
+
+BATCH = 32
+WITHOUT_EFFECT = frozenset({"show_progress_bar", "normalize_embeddings", "convert_to_tensor", "convert_to_numpy"})
+"""Arguments of ``encode`` that cannot change a number here: vectors are always compared by cosine."""
+
+
+@dataclass(frozen=True)
+class PlannedText:
+    """A text model of a config, checked but not loaded."""
+
+    entry: TextModel
+    spec: ModelSpec
+    access: Access
+    batch_size: int
+    prompts: dict[str, str] = field(default_factory=dict)
+    """What is put in front of queries and of documents."""
+
+    @property
+    def name(self) -> str:
+        """Return the name as the user wrote it."""
+        return self.entry.model_name_or_path
+
+    @property
+    def is_remote(self) -> bool:
+        """Tell whether the model is behind an API."""
+        return self.entry.api_base is not None
+
+    def client(self) -> ApiClient:
+        """Make the client of a remote model."""
+        return make_client(self.spec, self.access)
+
+    def probe(self) -> None:
+        """See that a remote model is there."""
+        if self.is_remote:
+            self.client().check(self.name)
+
+    def with_prompt(self, role: str, texts: Sequence[str]) -> list[str]:
+        """Put the role's prompt in front of texts."""
+        prompt = self.prompts.get(role, "")
+        return [prompt + text for text in texts]
+
+    def embeddings(self, context: Context) -> LocalEmbeddings:
+        """Return the encoder behind the embedding store."""
+        family: Family = TextApiFamily(self.client(), self.batch_size) if self.is_remote else TextFamily()
+        # A remote encoder is asked several times at once, so it gets several requests' worth of texts at a time.
+        size = self.batch_size * (self.access.concurrency if self.is_remote else 1)
+        return LocalEmbeddings(
+            LazyEncoder(self.spec, family),
+            context.session.store,
+            batch_size=size,
+            progress=context.session.progress,
+        )
+
+    def reranker(self, context: Context) -> Reranker:
+        """Load the reranker."""
+        if self.is_remote:
+            return ApiReranker(self.name, self.client(), context.responses)
+        return CrossEncoderReranker(self.spec, self.batch_size)
+
+
+def plan_text(entry: TextModel, requests: Requests, budget: Budget, encode_kwargs: dict[str, Any]) -> PlannedText:
+    """Check a text model and find out how to make it."""
+    batch = _batch_size({**encode_kwargs, **entry.encode_kwargs}, REQUEST_SIZE if entry.api_base else BATCH)
+    spec = _spec(entry)
+    if entry.api_base:
+        TextApiFamily().check(spec)
+    elif entry.is_cross_encoder:
+        cross_encoder.check(spec)
+    else:
+        TextFamily().check(spec)
+    concurrency = requests.concurrency or DEFAULT_CONCURRENCY
+    access = access_of(entry, requests, budget, concurrency=concurrency, batch_size=batch)
+    return PlannedText(entry, spec, access, batch, {} if entry.is_cross_encoder else _prompts(entry, spec))
+
+
+def _spec(entry: TextModel) -> ModelSpec:
+    precision = "fp32" if entry.precision == "auto" else entry.precision
+    if entry.api_base:
+        remote = _given({"api_base": entry.api_base, "dimensions": entry.dimensions})
+        return ModelSpec("text-api", entry.model_name_or_path, options=remote)
+    options: dict[str, Any] = {
+        "pooling_mode": entry.pooling_mode,
+        "max_seq_length": entry.max_seq_length,
+        "model_kwargs": entry.model_kwargs,
+        "config_kwargs": entry.config_kwargs,
+        "trust_remote_code": entry.trust_remote_code,
+    }
+    if not Path(entry.model_name_or_path).exists():
+        options |= {"hub": entry.hub, "revision": entry.revision}
+    family = "cross-encoder" if entry.is_cross_encoder else entry.model_type or "text"
+    return ModelSpec(family, entry.model_name_or_path, "", precision, entry.device, _given(options))
+
+
+def _given(options: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in options.items() if value not in (None, {}, False)}
+
+
+def _prompts(entry: TextModel, spec: ModelSpec) -> dict[str, str]:
+    """Return the prompts by role: the config's, else those that the model's authors saved with it."""
+    given = dict(entry.prompts)
+    for role in given:
+        if role not in ("query", "document", "passage"):
+            near = nearest(role, ["query", "document"])
+            hint = f"did you mean {near[0]}?" if near else "there are query and document."
+            raise UsageError(f"prompts of {entry.model_name_or_path}: unknown role {role!r}; {hint}")
+    if entry.prompt:
+        given.setdefault("query", entry.prompt)
+    found = given or own_prompts(spec)
+    prompts = {"query": found.get("query", ""), "document": found.get("document", found.get("passage", ""))}
+    return {role: text for role, text in prompts.items() if text}
+
+
+def _batch_size(options: dict[str, Any], default: int) -> int:
+    unknown = sorted(set(options) - WITHOUT_EFFECT - {"batch_size"})
+    if unknown:
+        raise UsageError(
+            f"encode_kwargs: {unknown[0]!r} is not supported.", advice="batch_size is; vectors are compared by cosine."
+        )
+    return int(options.get("batch_size") or default)

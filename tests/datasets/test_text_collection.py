@@ -1,0 +1,91 @@
+"""Text retrieval folders, as written by us and as written by hand."""
+
+import json
+
+import pytest
+
+from eyechart.datasets.text_collection import read_collection, write_collection
+from eyechart.errors import DataError
+from eyechart.types import Document, TextCollection
+
+COLLECTION = TextCollection(
+    documents=(Document("0", "a cat\nasleep", {"image_id": "s0"}), Document("d1", "狗")),
+    queries=(Document("0", "cat"), Document("1", "dog")),
+    relevance={"0": {"0": 1.0}, "1": {"d1": 2.0, "0": 0.5}},
+)
+
+
+def lines(*rows):
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "corpus.jsonl").write_text(lines({"_id": 0, "text": "a cat"}, {"_id": "1", "text": "a dog"}))
+    (tmp_path / "queries.jsonl").write_text(lines({"_id": 0, "text": "cat"}, {"_id": 1, "text": "dog"}))
+    (tmp_path / "qrels.jsonl").write_text(lines({"query-id": 0, "corpus-id": 0, "score": 1}))
+    return tmp_path
+
+
+def test_what_is_written_is_read_back(tmp_path):
+    write_collection(COLLECTION, tmp_path)
+
+    assert read_collection(tmp_path) == COLLECTION
+
+
+def test_both_forms_of_relevance_are_written_and_either_is_enough(tmp_path):
+    write_collection(COLLECTION, tmp_path)
+    (tmp_path / "qrels.jsonl").rename(tmp_path / "away")
+    assert read_collection(tmp_path) == COLLECTION
+
+    (tmp_path / "away").rename(tmp_path / "qrels.jsonl")
+    (tmp_path / "qrels" / "test.tsv").unlink()
+    assert read_collection(tmp_path) == COLLECTION
+
+
+def test_a_title_stands_before_the_text_and_numbers_are_ids(folder):
+    (folder / "corpus.jsonl").write_text(lines({"_id": 0, "text": "a cat", "title": "Pets"}, {"_id": 1, "text": "x"}))
+
+    collection = read_collection(folder)
+
+    assert [(document.id, document.text) for document in collection.documents] == [("0", "Pets a cat"), ("1", "x")]
+
+
+def test_another_split_has_its_own_relevance(folder):
+    (folder / "qrels").mkdir()
+    (folder / "qrels" / "dev.tsv").write_text("query-id\tcorpus-id\tscore\n1\t1\t3\n")
+
+    assert read_collection(folder, "dev").relevance == {"1": {"1": 3.0}}
+    assert read_collection(folder, "test").relevance == {"0": {"0": 1.0}}
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "said"),
+    [
+        ("corpus.jsonl", None, "There is no"),
+        ("corpus.jsonl", "", "has no lines"),
+        ("corpus.jsonl", "{\n", "line 1: not valid JSON"),
+        ("corpus.jsonl", lines({"_id": 1, "text": "a"}, {"_id": "1", "text": "b"}), "line 2: the _id '1' occurs twice"),
+        ("corpus.jsonl", lines({"_id": 1, "text": " "}), "line 1: the text is empty"),
+        ("queries.jsonl", lines({"_id": 0, "text": "a"}, {"text": "b"}), "line 2: _id"),
+        ("qrels.jsonl", None, "There is no relevance"),
+        ("qrels.jsonl", lines({"query-id": 7, "corpus-id": 0, "score": 1}), "line 1: there is no query 7"),
+        ("qrels.jsonl", lines({"query-id": 0, "corpus-id": 0, "score": "x"}), "line 1: the score 'x' is not a number"),
+        ("qrels.jsonl", lines({"query-id": 0, "score": 1}), "line 1: needs query-id, corpus-id, score"),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_line(folder, file, content, said):
+    if content is None:
+        (folder / file).unlink()
+    else:
+        (folder / file).write_text(content)
+
+    with pytest.raises(DataError) as refusal:
+        read_collection(folder)
+
+    assert said in str(refusal.value)
+
+
+def test_a_missing_folder_is_said(tmp_path):
+    with pytest.raises(DataError, match="There is no folder"):
+        read_collection(tmp_path / "nowhere")

@@ -1,0 +1,381 @@
+"""Text retrieval with the real all-MiniLM-L6-v2, with servers, in one stage and in two."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import pytrec_eval
+
+from eyechart import run_task
+from eyechart.api.errors import UnreachableError
+from eyechart.datasets.text_collection import read_collection, write_collection
+from eyechart.engine.local import LocalEmbeddings
+from eyechart.errors import DataError, ModelError, UsageError
+from eyechart.files import cache_root
+from eyechart.models.base import LazyEncoder
+from eyechart.models.text import TextFamily
+from eyechart.store import EmbeddingStore
+from eyechart.types import Document, ModelSpec, TextCollection
+from support.clipart import ROWS
+from support.openai_server import OpenAIServer, Status
+from support.text_models import minilm, save_tiny_cross_encoder
+
+KS = (1, 3, 5, 10, 20, 100)
+TREC = {"ndcg": "ndcg_cut", "map": "map_cut", "recall": "recall", "precision": "P", "hit_rate": "success"}
+
+
+def clipart_collection():
+    """Descriptions as documents, titles as queries; the ids of both count from 0, so they are equal."""
+    return TextCollection(
+        documents=tuple(Document(str(i), row["description"]) for i, row in enumerate(ROWS)),
+        queries=tuple(Document(str(i), row["title"]) for i, row in enumerate(ROWS)),
+        relevance={str(i): {str(i): 1.0} for i in range(len(ROWS))},
+    )
+
+
+@pytest.fixture(scope="module")
+def warm_cache(tmp_path_factory):
+    """One cache for all tests of this file: the real model reads the same texts only once."""
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture
+def data(here, warm_cache, monkeypatch):
+    monkeypatch.setenv("EYECHART_CACHE", str(warm_cache))
+    write_collection(clipart_collection(), Path("data"))
+    return "data"
+
+
+def config(models, data_path="data", **values):
+    return {
+        "work_dir": "outputs",
+        "eval_backend": "RAGEval",
+        "eval_config": {
+            "tool": "MTEB",
+            "models": models,
+            "eval": {"custom_tasks": [{"data_path": data_path}], "verbosity": 0, **values},
+        },
+    }
+
+
+def local(name=None, **values):
+    return {"model_name_or_path": name or minilm(), **values}
+
+
+def trec_scores(collection, queries, documents):
+    """Let trec_eval score a ranking by cosine, equal scores in the pessimistic order."""
+    unit = [vectors / np.linalg.norm(vectors, axis=1, keepdims=True) for vectors in (queries, documents)]
+    scores = unit[0] @ unit[1].T
+    names = [document.id for document in collection.documents]
+    relevance = {query: {name: int(gain) for name, gain in row.items()} for query, row in collection.relevance.items()}
+    run = {}
+    for query, row in zip(collection.queries, scores, strict=True):
+        gains = np.array([relevance[query.id].get(name, 0) for name in names])
+        order = np.lexsort((gains, -row))
+        run[query.id] = {names[item]: float(-place) for place, item in enumerate(order)}
+    wanted = {f"{measure}.{','.join(map(str, KS))}" for measure in TREC.values()}
+    found = pytrec_eval.RelevanceEvaluator(relevance, {*wanted, "recip_rank"}).evaluate(run)
+    out = {
+        f"{ours}_at_{k}": np.mean([found[query][f"{theirs}_{k}"] for query in found])
+        for ours, theirs in TREC.items()
+        for k in KS
+    }
+    ranks = [found[query]["recip_rank"] for query in found]
+    return out | {f"mrr_at_{k}": np.mean([rank if rank >= 1 / k - 1e-9 else 0 for rank in ranks]) for k in KS}
+
+
+def stored_vectors(texts):
+    """Return the vectors that the run has stored."""
+    store = EmbeddingStore(cache_root() / "embeddings")
+    return LocalEmbeddings(LazyEncoder(ModelSpec("text", minilm()), TextFamily()), store).texts(texts)
+
+
+def test_all_metrics_equal_trec_evals_with_real_weights(data):
+    [result] = run_task(config([local()]))
+
+    collection = read_collection(Path("data"))
+    queries, documents = ([text.text for text in part] for part in (collection.queries, collection.documents))
+    expected = trec_scores(collection, stored_vectors(queries), stored_vectors(documents))
+    assert set(result.metrics) == set(expected)
+    for name, value in expected.items():
+        assert result.metrics[name] == pytest.approx(value, abs=1e-9), name
+    assert result.metrics["recall_at_10"] > 5 * result.chance["recall_at_10"]
+
+
+def test_the_vectors_are_those_of_the_librarys_documented_usage(data):
+    from sentence_transformers import SentenceTransformer
+
+    run_task(config([local()]))
+
+    texts = [row["title"] for row in ROWS]
+    expected = SentenceTransformer(minilm(), device="cpu").encode(texts)
+    np.testing.assert_allclose(stored_vectors(texts), expected, atol=1e-5)
+
+
+def test_a_document_with_the_querys_own_id_is_found(data):
+    # Query 0 belongs to document 0: some tools drop such a hit and report zero.
+    [result] = run_task(config([local()]))
+
+    assert result.metrics["hit_rate_at_1"] > 0.3
+
+
+def test_the_result_says_what_it_is_of(data):
+    [result] = run_task(config([local()]))
+
+    body = json.loads(Path("outputs/model/CustomRetrieval_text_retrieval.json").read_text())
+    assert (body["dataset"], body["model"], body["task"]) == ("CustomRetrieval", minilm(), "text_retrieval")
+    assert body["counts"] == {"listed": 60, "scored": 60, "left_out": 0}
+    assert body["model_card"]["embedding_dim"] == 384
+    low, high = body["intervals"]["ndcg_at_10"]
+    assert low < body["metrics"]["ndcg_at_10"] < high
+    records = list(result.iter_records())
+    assert np.mean([record["ndcg_at_10"] for record in records]) == pytest.approx(result.metrics["ndcg_at_10"])
+    assert any("tie" in notice["message"] for notice in result.notices)  # equal descriptions are in the data
+
+
+def test_the_first_generation_of_configs_gives_the_same(data):
+    [expected] = run_task(config([local()], top_k=5))
+    old = {
+        "work_dir": "old",
+        "eval_backend": "RAGEval",
+        "eval_config": {
+            "tool": "MTEB",
+            "model": [
+                {
+                    "model_name_or_path": minilm(),
+                    "pooling_mode": None,
+                    "max_seq_length": 256,
+                    "prompt": "",
+                    "model_kwargs": {"torch_dtype": "auto"},
+                    "encode_kwargs": {"batch_size": 128, "show_progress_bar": True},
+                }
+            ],
+            "eval": {
+                "tasks": ["CustomRetrieval"],
+                "dataset_path": "data",
+                "verbosity": 0,
+                "overwrite_results": True,
+                "topk": 5,
+                "limits": 500,
+            },
+        },
+    }
+
+    [result] = run_task(old)
+
+    assert result.metrics == pytest.approx(expected.metrics, abs=1e-9)
+
+
+def test_the_limit_counts_queries_exactly_and_keeps_the_corpus(data):
+    [result] = run_task(config([local()], limits=7))
+
+    assert result.counts["scored"] == 7
+    assert result.details["documents"] == 60
+
+
+def test_prompts_stand_before_queries_and_documents():
+    from eyechart.api import Budget
+    from eyechart.task_config.schema import Requests, TextModel
+    from eyechart.workflow.text_models import plan_text
+
+    planned = plan_text(
+        TextModel(model_name_or_path=minilm(), prompts={"query": "query: ", "passage": "passage: "}),
+        Requests(), Budget(), {},
+    )  # fmt: skip
+
+    assert planned.with_prompt("query", ["a"]) == ["query: a"]
+    assert planned.with_prompt("document", ["a"]) == ["passage: a"]
+
+
+@pytest.mark.parametrize("pooling", ["cls", "mean", "max", "lasttoken"])
+def test_pooling_is_what_its_name_says(pooling):
+    import torch
+    from transformers import AutoModel, AutoTokenizer
+
+    texts = ["a cat", "two dogs that are running over a wide meadow"]
+    tokenizer, model = AutoTokenizer.from_pretrained(minilm()), AutoModel.from_pretrained(minilm())
+    inputs = tokenizer(texts, padding=True, return_tensors="pt")
+    with torch.inference_mode():
+        states = model(**inputs).last_hidden_state
+    mask = inputs["attention_mask"].bool()
+    expected = torch.stack(
+        [
+            {"cls": row[0], "mean": row[m].mean(0), "max": row[m].max(0).values, "lasttoken": row[m][-1]}[pooling]
+            for row, m in zip(states, mask, strict=True)
+        ]
+    )
+
+    encoder = TextFamily().load(ModelSpec("text", minilm(), options={"pooling_mode": pooling}))
+
+    np.testing.assert_allclose(encoder.encode_texts(texts), expected.numpy(), atol=1e-5)
+
+
+def test_long_texts_are_cut_where_the_config_says_and_counted():
+    short = TextFamily().load(ModelSpec("text", minilm(), options={"max_seq_length": 8}))
+    whole = TextFamily().load(ModelSpec("text", minilm()))
+    text = "one two three four five six seven eight nine ten"
+
+    assert short.truncated([text, "one"]) == [True, False]
+    assert whole.truncated([text]) == [False]
+    assert not np.allclose(short.encode_texts([text]), whole.encode_texts([text]))
+    assert short.card.fingerprint != whole.card.fingerprint
+
+
+def test_a_text_model_refuses_pictures():
+    encoder = TextFamily().load(ModelSpec("text", minilm()))
+
+    with pytest.raises(ModelError, match="cannot see pictures"):
+        encoder.encode_images(np.zeros((1, 3, 8, 8), np.float32))
+
+
+def remote(server, **values):
+    return {"model_name": "test-model", "api_base": server.api_base, "api_key": "sk-secret-123", **values}
+
+
+def test_embeddings_from_a_server_are_asked_once_ever(data):
+    with OpenAIServer(dimension=16) as server:
+        [first] = run_task(config([remote(server, dimensions=16, encode_kwargs={"batch_size": 10})]))
+        asked = [request.body["input"] for request in server.requests if request.method == "POST"]
+        [again] = run_task(config([remote(server, dimensions=16)]))
+
+    sent = [text for batch in asked for text in batch]
+    assert max(len(batch) for batch in asked) <= 10
+    assert sorted(sent) == sorted({text for row in ROWS for text in (row["title"], row["description"])})
+    assert again.metrics == first.metrics
+    assert sum(server.paid.values()) == len(asked)
+
+
+def test_embeddings_of_another_size_than_promised_are_refused(data):
+    with OpenAIServer(dimension=16) as server, pytest.raises(ModelError, match="size 16, not 24"):
+        run_task(config([remote(server, dimensions=24)]))
+
+
+def test_two_stages_with_a_reranker_behind_a_server(data):
+    with OpenAIServer() as server:
+        one, two = run_task(config([local(), remote(server, is_cross_encoder=True)], top_k=20))
+        before = len(server.requests)
+        run_task(config([local(), remote(server, is_cross_encoder=True)], top_k=20))
+        later = [request for request in server.requests[before:] if request.method == "POST"]
+
+    assert two.model == f"{minilm()} + test-model"
+    assert two.path == Path("outputs/model+test-model/CustomRetrieval_text_retrieval.json")
+    # The reranker orders what the encoder found: nothing new can be found, nothing can be lost.
+    assert two.metrics["recall_at_20"] == pytest.approx(one.metrics["recall_at_20"])
+    assert two.metrics["recall_at_100"] == two.metrics["recall_at_20"]
+    assert two.metrics["ndcg_at_10"] != one.metrics["ndcg_at_10"]
+    assert not later  # answers were kept
+
+
+def test_the_second_stage_is_scored_as_trec_eval_scores_it(data):
+    with OpenAIServer() as server:
+        _, two = run_task(config([local(), remote(server, is_cross_encoder=True)], top_k=20))
+        answers = {request.body["query"]: request.body for request in server.requests if request.method == "POST"}
+
+    # The server's rule: the share of the query's words that the document holds. Ties go to the wrong document.
+    collection = read_collection(Path("data"))
+    ids: dict[str, list[str]] = {}
+    for document in collection.documents:
+        ids.setdefault(document.text, []).append(document.id)
+    run = {}
+    for query in collection.queries:
+        words = set(query.text.lower().split())
+        # Of equal documents, only some may be on the list: they are taken by their vectors' order, that is by id.
+        left = {text: list(names) for text, names in ids.items()}
+        rows = [
+            (len(words & set(text.lower().split())) / len(words), left[text].pop(0))
+            for text in answers[query.text]["documents"]
+        ]
+        rows.sort(key=lambda row: (-row[0], row[1] == query.id))
+        run[query.id] = {name: float(-place) for place, (_, name) in enumerate(rows)}
+    qrels = {query: dict.fromkeys(row, 1) for query, row in collection.relevance.items()}
+    found = pytrec_eval.RelevanceEvaluator(qrels, {"ndcg_cut.10", "map_cut.100"}).evaluate(run)
+    assert two.metrics["ndcg_at_10"] == pytest.approx(np.mean([row["ndcg_cut_10"] for row in found.values()]), abs=1e-9)
+    assert two.metrics["map_at_100"] == pytest.approx(np.mean([row["map_cut_100"] for row in found.values()]), abs=1e-9)
+
+
+def test_two_stages_with_a_cross_encoder_on_this_machine(data):
+    from sentence_transformers import CrossEncoder
+
+    folder = save_tiny_cross_encoder(Path("cross"))
+    one, two = run_task(config([local(), local(folder, is_cross_encoder=True, max_seq_length=64)], top_k=5, limits=3))
+
+    [record, *_] = two.iter_records()
+    [encoder_record, *_] = one.iter_records()
+    texts = {document.id: document.text for document in read_collection(Path("data")).documents}
+    pairs = [(record["text"], texts[name]) for name in encoder_record["top"]]
+    scores = CrossEncoder(folder, max_length=64, device="cpu").predict(pairs)
+    assert record["top"] == [encoder_record["top"][i] for i in np.argsort(-scores, kind="stable")]
+
+
+@pytest.mark.parametrize(
+    ("models", "values", "error", "said"),
+    [
+        ([{"model_name_or_path": "./nowhere"}], {}, ModelError, "There is no"),
+        ([{"model_name_or_path": "x", "is_cross_encoder": True}], {}, UsageError, "only rerankers"),
+        ([{"model_name_or_path": "x"}], {"custom_tasks": [{"data_path": "nowhere"}]}, DataError, "There is no folder"),
+        ([{"model_name_or_path": "x", "encode_kwargs": {"batchsize": 3}}], {}, UsageError, "'batchsize'"),
+        ([{"model_name_or_path": "x", "prompts": {"qury": "q"}}], {}, UsageError, "did you mean query"),
+        ([{"model_name_or_path": "x", "pooling_mode": "middle"}], {}, UsageError, "pooling_mode"),
+        ([{"model_name": "m", "api_base": "http://127.0.0.1:9/v1"}], {"tries": 1}, UnreachableError, "No server"),
+    ],
+)
+def test_what_cannot_work_is_said_before_anything_is_loaded(data, models, values, error, said):
+    with pytest.raises(error) as refusal:
+        run_task(config(models, **values))
+
+    assert said in str(refusal.value)
+
+
+def test_a_classifier_is_no_reranker(data):
+    folder = save_tiny_cross_encoder(Path("cross"), labels=3)
+
+    with pytest.raises(ModelError, match="gives 3 numbers"):
+        run_task(config([local(), local(folder, is_cross_encoder=True)]))
+
+
+def test_a_rerank_request_that_is_refused_is_an_error_not_a_number(data):
+    with OpenAIServer() as server:
+        server.fault = lambda path, body, attempt: Status(400) if path.endswith("rerank") else None
+        with pytest.raises(ModelError, match="refuses the request"):
+            run_task(config([local(), remote(server, is_cross_encoder=True)]))
+
+    assert Path("outputs/model/CustomRetrieval_text_retrieval.json").exists()  # the first stage is done and saved
+
+
+def test_queries_without_an_answer_and_answers_that_are_not_there_are_counted(data):
+    whole = clipart_collection()
+    relevance = {**whole.relevance, "0": {"gone": 1.0, "0": 1.0}, "1": {"gone": 1.0}, "2": {"2": 0.0}}
+    write_collection(TextCollection(whole.documents, whole.queries, relevance), Path("data"))
+
+    [result] = run_task(config([local()]))
+
+    kinds = {notice["kind"]: notice["count"] for notice in result.notices}
+    assert kinds["absent_documents"] == 2
+    assert kinds["queries_without_relevant"] == 1
+    assert result.counts == {"listed": 60, "scored": 59, "left_out": 1}
+    ranks = {record["id"]: record["rank"] for record in result.iter_records()}
+    assert ranks["1"] is None
+
+
+def test_skip_existing_looks_at_the_contents(data):
+    run_task(config([local()]))
+    path = Path("outputs/model/CustomRetrieval_text_retrieval.json")
+    stamp = path.stat().st_mtime_ns
+
+    run_task(config([local()], overwrite_results=False))
+    assert path.stat().st_mtime_ns == stamp
+
+    run_task(config([local()], overwrite_results=False, limits=5))
+    assert path.stat().st_mtime_ns != stamp
+
+
+def test_two_models_whose_names_end_alike_do_not_share_a_folder(data):
+    import shutil
+
+    copies = [str(shutil.copytree(minilm(), Path(name) / "model")) for name in ("a", "b")]
+    first, second = run_task(config([local(copy) for copy in copies]))
+    third, *_ = run_task(config([local()]))
+
+    assert len({result.path.parent for result in (first, second, third)}) == 3
+    assert [json.loads(result.path.read_text())["model"] for result in (first, second, third)] == [*copies, minilm()]
