@@ -40,3 +40,8 @@ $(DEV)/.done: pyproject.toml constraints.txt
 
 clean:
 	rm -rf $(CORE) $(DEV) .venv-* .mypy_cache .pytest_cache .ruff_cache .hypothesis
+
+SCALE ?= 1
+bench: $(DEV)/.done
+	$(DEV)/bin/python benchmarks/speed.py --scale $(SCALE)
+.PHONY: bench

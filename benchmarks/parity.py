@@ -11,7 +11,6 @@ import json
 import os
 import subprocess
 import sys
-import venv
 from pathlib import Path
 
 import numpy as np
@@ -19,11 +18,11 @@ import numpy as np
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent / "tests"))
 
-from support.data import encoded, labels_to_npy, picture, write_shards  # noqa: E402 - the path is set above
+from peer import FOLDER, MODEL, PEER, make_checkpoint, make_peer
 
-WORK = Path(os.environ.get("EYECHART_PARITY", HERE.parent / ".venv-parity" / "work")).absolute()
-PEER = WORK.parent / "peer"
-MODEL = "ViT-B-32"
+from support.data import encoded, labels_to_npy, picture, write_shards
+
+WORK = FOLDER / "parity"
 TOLERANCE = 1e-5
 # Formats and modes that occur in the wild; JPEG knows no transparency.
 FORMS = [
@@ -53,30 +52,6 @@ def main() -> int:
         print(f"{'ok ' if largest <= TOLERANCE else 'BAD'} {name:15} largest embedding difference {largest:.2e}")
     print("parity holds" if not failures else f"{failures} differences")
     return int(failures > 0)
-
-
-def make_peer() -> None:
-    """Install the peer beside its own torch."""
-    if (PEER / ".done").exists():
-        return
-    venv.create(PEER, with_pip=True)
-    packages = ["clip-benchmark==1.6.2", "numpy<2.4", "requests", "torch==2.14.1", "torchvision==0.29.1", "webdataset"]
-    pip = [str(PEER / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*pip, *packages], check=True)
-    (PEER / ".done").touch()
-
-
-def make_checkpoint() -> Path:
-    """Save one random model for both."""
-    path = WORK / "vit-b-32-random.pt"
-    if not path.exists():
-        import open_clip
-        import torch
-
-        WORK.mkdir(parents=True, exist_ok=True)
-        torch.manual_seed(0)
-        torch.save(open_clip.create_model(MODEL).state_dict(), path)
-    return path
 
 
 def make_datasets() -> dict[str, dict[str, int]]:

@@ -1,0 +1,27 @@
+"""Our ranking in both directions."""
+
+import json
+import resource
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import numpy as np
+from vectors import make
+
+from eyechart.metrics.retrieval import Positives, hit_rate, rank_positives
+
+n = int(sys.argv[1])
+images, texts = make(n)
+owner = np.repeat(np.arange(n), 5)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+start, cpu = time.perf_counter(), time.process_time()
+to_images = rank_positives(texts, images, Positives.one_each(owner)).ranks
+to_texts = rank_positives(images, texts, Positives.inverse(owner, n)).ranks
+out = {"wall": time.perf_counter() - start, "cpu": time.process_time() - cpu}
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+out |= {f"image_recall@{k}": hit_rate(to_images, k) for k in (1, 5, 10)}
+out |= {f"text_recall@{k}": hit_rate(to_texts, k) for k in (1, 5, 10)}
+print(json.dumps(out | {"extra_mb": (peak - before) / 1024, "peak_mb": peak / 1024}))

@@ -1,0 +1,13 @@
+"""The same made-up vectors for both sides: pictures, and five captions near each."""
+
+import numpy as np
+
+
+def make(n: int, captions: int = 5, dim: int = 512) -> tuple[np.ndarray, np.ndarray]:
+    """Return unit vectors of ``n`` pictures and of their captions, hard enough that about half are found first."""
+    rng = np.random.default_rng(0)
+    images = rng.standard_normal((n, dim)).astype(np.float32)
+    images /= np.linalg.norm(images, axis=1, keepdims=True)
+    texts = np.repeat(images, captions, axis=0) + rng.standard_normal((n * captions, dim)).astype(np.float32) * 0.24
+    texts /= np.linalg.norm(texts, axis=1, keepdims=True)
+    return images, texts

@@ -1,0 +1,267 @@
+"""Measure Eyechart against CLIP_benchmark 1.6.2, alternating, with the same thread settings, in one run.
+
+    make bench                     the full size: 2000 pictures, 2000 prompts; an hour or more
+    make bench SCALE=0.1           a tenth of the pictures
+
+An absolute time means nothing on a shared machine; the ratios do. Metrics of both sides must agree. The table goes to
+benchmarks/results/ as Markdown and JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from peer import FOLDER, MODEL, PEER, Cost, make_checkpoint, make_peer, run, run_ours, run_peer
+from speed_data import OTHER_TEMPLATES, write_classification, write_retrieval
+
+HERE = Path(__file__).parent
+Row = dict[str, object]
+
+
+def main() -> None:
+    """Run what was asked for and write the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--scale", type=float, default=1.0, help="share of the pictures")
+    parser.add_argument("--rounds", type=int, default=3, help="how often each side runs")
+    parser.add_argument("--only", nargs="+", choices=list(PARTS), default=list(PARTS), help="which comparisons")
+    args = parser.parse_args()
+    make_peer()
+    make_checkpoint()
+    rows: list[Row] = []
+    for name in args.only:
+        rows += PARTS[name](args.scale, args.rounds)
+        write_table(rows, args)
+
+
+def flags(root: Path, output: str, *extra: str) -> list[str]:
+    """Return the flags that both sides understand."""
+    words = ["eval", "--dataset", f"wds/{root.name}", "--dataset_root", str(root), "--model", MODEL]
+    return [
+        *words,
+        "--pretrained",
+        str(make_checkpoint()),
+        "--output",
+        str(FOLDER / output),
+        "--num_workers",
+        "2",
+        *extra,
+    ]
+
+
+def alternate(rounds: int, sides: dict[str, Callable[[], Cost]]) -> dict[str, Cost]:
+    """Run the sides in turn and return the median of each."""
+    costs: dict[str, list[Cost]] = {name: [] for name in sides}
+    for _ in range(rounds):
+        for name, side in sides.items():
+            costs[name].append(side())
+            print(f"  {name}: {costs[name][-1]}", flush=True)
+    return {
+        name: Cost(*(statistics.median(getattr(cost, key) for cost in found) for key in ("wall", "cpu", "peak_mb")))
+        for name, found in costs.items()
+    }
+
+
+def compare(title: str, wanted: float, peer: Cost, ours: Cost) -> Row:
+    """Make a row of the table."""
+    row = {
+        "what": title,
+        "peer wall s": round(peer.wall, 2),
+        "ours wall s": round(ours.wall, 2),
+        "wall ratio": round(peer.wall / ours.wall, 2),
+        "cpu ratio": round(peer.cpu / ours.cpu, 2),
+        "wanted": wanted,
+    }
+    print(row, flush=True)
+    return row
+
+
+def fresh(name: str) -> Path:
+    """Return an empty cache folder."""
+    folder = FOLDER / "caches" / name
+    shutil.rmtree(folder, ignore_errors=True)
+    return folder
+
+
+def same_metrics(first: str, second: str, n: int) -> None:
+    """Stop if the two sides do not agree to within one sample."""
+    one, two = (json.loads((FOLDER / name).read_text())["metrics"] for name in (first, second))
+    for key in one:
+        if key in two and abs(one[key] - two[key]) > 1 / n + 1e-6:
+            raise SystemExit(f"{key}: {one[key]} and {two[key]} differ")
+
+
+def classification(scale: float, rounds: int) -> list[Row]:
+    """End to end; then other templates; then the same again."""
+    n = max(20, int(2000 * scale))
+    root = write_classification(FOLDER / "data" / f"classes{n}", n)
+    other = FOLDER / "other_templates.txt"
+    other.write_text("\n".join(OTHER_TEMPLATES))
+    warm = fresh("warm")
+    command = flags(root, "ours.json", "--no_amp")
+    costs = alternate(
+        rounds,
+        {
+            "peer": lambda: run_peer(flags(root, "peer.json", "--no_amp")),
+            "ours": lambda: run_ours(command, fresh("warm")),
+            "other templates": lambda: run_ours([*command, "--custom_template_file", str(other)], warm),
+            "again": lambda: run_ours(command, warm),
+        },
+    )
+    same_metrics("peer.json", "ours.json", n)
+    title = f"zero-shot classification, {n} pictures, 2000 prompts, fp32"
+    return [
+        compare(title, 1.5, costs["peer"], costs["ours"]),
+        compare("the same pictures with other templates", 6, costs["peer"], costs["other templates"]),
+        compare("the same again", 50, costs["peer"], costs["again"]),
+        other_work(),
+    ]
+
+
+def other_work() -> Row:
+    """Say how much of our wall time was not the model's forward pass (nor start-up)."""
+    profile = json.loads((FOLDER / "ours.json").read_text())["provenance"]["profile"]
+    model = profile.get("encode images", 0) + profile.get("encode texts", 0)
+    rest = profile["total"] - model - profile.get("load", 0)
+    return {"what": "share of ours that is neither model nor loading", "value": f"{rest / profile['total']:.1%}"}
+
+
+def default_precision(scale: float, rounds: int) -> list[Row]:
+    """Compare defaults: the peer's is bfloat16 autocast, which this kind of CPU has no instructions for."""
+    n = max(20, int(200 * scale))
+    root = write_classification(FOLDER / "data" / f"classes{n}", n)
+    sides = {
+        "peer": lambda: run_peer(flags(root, "peer_amp.json")),
+        "ours": lambda: run_ours(flags(root, "ours_default.json"), fresh("default")),
+    }
+    costs = alternate(rounds, sides)
+    return [compare(f"defaults of both, {n} pictures, 2000 prompts", 5, costs["peer"], costs["ours"])]
+
+
+def retrieval(scale: float, rounds: int) -> list[Row]:
+    """Compare retrieval end to end."""
+    n = max(20, int(1000 * scale))
+    root = write_retrieval(FOLDER / "data" / f"captions{n}", n)
+    extra = ["--no_amp", "--recall_k", "1", "5", "10"]
+    sides = {
+        "peer": lambda: run_peer(flags(root, "peer_r.json", *extra)),
+        "ours": lambda: run_ours(flags(root, "ours_r.json", *extra), fresh("retrieval")),
+    }
+    costs = alternate(rounds, sides)
+    same_metrics("peer_r.json", "ours_r.json", n)
+    return [compare(f"retrieval, {n} pictures x 5 captions, fp32", 1.5, costs["peer"], costs["ours"])]
+
+
+def scripts(name: str, rounds: int, *arguments: str) -> dict[str, dict[str, float]]:
+    """Run a script of both sides alternately; each prints JSON; return the medians."""
+    found: dict[str, list[dict[str, float]]] = {"peer": [], "ours": []}
+    for _ in range(rounds):
+        for side, python in (("peer", str(PEER / "bin" / "python")), ("ours", sys.executable)):
+            command = [python, str(HERE / "sides" / f"{name}_{side}.py"), *arguments]
+            done = subprocess.run(command, capture_output=True, text=True, check=True)
+            found[side].append(json.loads(done.stdout.strip().splitlines()[-1]))
+            print(f"  {name} {side}: {found[side][-1]}", flush=True)
+    return {side: {key: statistics.median(row[key] for row in rows) for key in rows[0]} for side, rows in found.items()}
+
+
+def text_side(scale: float, rounds: int) -> list[Row]:
+    """Compare the text tower alone: one forward per class at full length, against distinct, sorted, cut texts."""
+    classes = str(max(3, int(100 * scale)))
+    costs = scripts("text", rounds, str(make_checkpoint()), classes)
+    peer, ours = (Cost(costs[side]["wall"], costs[side]["cpu"], 0) for side in ("peer", "ours"))
+    return [compare(f"text side alone, {classes} classes x 20 templates", 5, peer, ours)]
+
+
+def scores(scale: float, rounds: int) -> list[Row]:
+    """Compare recall@{1,5,10} in both directions on given vectors, and its memory."""
+    n = str(max(100, int(5000 * scale)))
+    costs = scripts("recall", rounds, n)
+    peer, ours = costs["peer"], costs["ours"]
+    for key in peer:
+        if "recall" in key and abs(peer[key] - ours[key]) > 1.01 / int(n):
+            raise SystemExit(f"{key}: {peer[key]} and {ours[key]} differ")
+    row = compare(
+        f"recall@1,5,10 both ways, {n} x {5 * int(n)}", 20, *(Cost(c["wall"], c["cpu"], 0) for c in (peer, ours))
+    )
+    memory = {
+        "what": "its extra memory, MB",
+        "peer wall s": peer["extra_mb"],
+        "ours wall s": ours["extra_mb"],
+        "wall ratio": round(peer["extra_mb"] / max(ours["extra_mb"], 1), 1),
+        "wanted": 50,
+    }
+    return [row, memory]
+
+
+def large(scale: float, rounds: int) -> list[Row]:  # noqa: ARG001 - one run is enough for a peak
+    """Score 30,000 pictures against 150,000 captions, where the peer asks for more than 22 GB."""
+    n = str(int(30_000 * scale))
+    done = subprocess.run([sys.executable, str(HERE / "sides" / "recall_ours.py"), n], capture_output=True, check=True)
+    found = json.loads(done.stdout.decode().strip().splitlines()[-1])
+    value = f"{found['peak_mb']:.0f} MB peak, {found['wall']:.0f} s"
+    return [{"what": f"recall both ways, {n} x {5 * int(n)}, ours alone", "value": value, "wanted": "< 2000 MB"}]
+
+
+def growth(scale: float, rounds: int) -> list[Row]:  # noqa: ARG001 - one run per size
+    """Show how time and memory grow with the pictures, with the embedded model."""
+    rows = []
+    for thousands in (1, 2, 4, 8):
+        n = max(50, int(1000 * thousands * scale))
+        root = write_classification(FOLDER / "data" / f"classes{n}", n)
+        words = ["eval", "--model_type", "onnx", "--model", "eyechart-tiny", "--pretrained", "eyechart-tiny"]
+        words += ["--dataset", "wds/x", "--dataset_root", str(root), "--output", str(FOLDER / "growth.json")]
+        cost = run(
+            [sys.executable, str(HERE / "sides" / "peak.py"), *words, "--quiet"], EYECHART_CACHE=str(fresh("growth"))
+        )
+        peak = float((FOLDER / "peak_mb.txt").read_text())
+        rows.append({"what": f"{n} pictures, ours", "value": f"{cost.wall:.1f} s, {cost.cpu:.1f} cpu s, {peak:.0f} MB"})
+        print(rows[-1], flush=True)
+    return rows
+
+
+def start_up(scale: float, rounds: int) -> list[Row]:  # noqa: ARG001 - small enough as it is
+    """Measure help, the demo, and the peer's imports."""
+    help_ = alternate(rounds, {"help": lambda: run([sys.executable, "-m", "eyechart", "--help"])})["help"]
+    demo = alternate(rounds, {"demo": lambda: run_ours(["demo", "--output", str(FOLDER / "demo")], fresh("demo"))})[
+        "demo"
+    ]
+    peer = alternate(rounds, {"peer": lambda: run([str(PEER / "bin" / "clip_benchmark"), "--help"])})["peer"]
+    return [
+        {"what": "eyechart --help", "value": f"{help_.cpu:.2f} cpu s", "wanted": "< 0.3"},
+        {"what": "eyechart demo, all results", "value": f"{demo.cpu:.2f} cpu s", "wanted": "< 5"},
+        {"what": "clip_benchmark --help", "value": f"{peer.cpu:.2f} cpu s"},
+    ]
+
+
+PARTS: dict[str, Callable[[float, int], list[Row]]] = {
+    "start_up": start_up,
+    "text_side": text_side,
+    "scores": scores,
+    "classification": classification,
+    "retrieval": retrieval,
+    "default_precision": default_precision,
+    "large": large,
+    "growth": growth,
+}
+
+
+def write_table(rows: list[Row], args: argparse.Namespace) -> None:
+    """Write what there is so far as JSON and Markdown."""
+    folder = HERE / "results"
+    folder.mkdir(exist_ok=True)
+    (folder / "speed.json").write_text(json.dumps({"scale": args.scale, "rounds": args.rounds, "rows": rows}, indent=1))
+    columns = list(dict.fromkeys(key for row in rows for key in row))
+    lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
+    lines += ["| " + " | ".join(str(row.get(column, "")) for column in columns) + " |" for row in rows]
+    head = f"Scale {args.scale}, median of {args.rounds} rounds, both sides in turn, OMP_WAIT_POLICY=PASSIVE.\n\n"
+    (folder / "speed.md").write_text(head + "\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()
