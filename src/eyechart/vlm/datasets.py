@@ -1,0 +1,219 @@
+"""The dataset classes by kind of question: what is asked, and in which words."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, ClassVar
+
+from eyechart.errors import DataError
+from eyechart.metrics.cells import as_text, is_missing, options_of, text_list
+from eyechart.vlm.base import ImageBaseDataset, Message
+from eyechart.vlm.benchmarks import CatalogueColumn
+
+CAPTION_QUESTION = (
+    "Please describe this image in general. Directly provide the description, "
+    'do not include prefix like "This image depicts". '
+)
+
+
+class ImageMCQDataset(ImageBaseDataset):
+    """Multiple choice: hint, question, options A, B, ... and the request to choose one."""
+
+    TYPE = "MCQ"
+    RATING = "choice"
+    DATASET_URL = CatalogueColumn("ImageMCQDataset", "url")
+    DATASET_MD5 = CatalogueColumn("ImageMCQDataset", "md5")
+
+    def build_prompt(self, line: Any) -> Message:
+        """Return the pictures and the question with its options."""
+        row = self.line(line)
+        options = "".join(f"{letter}. {text}\n" for letter, text in options_of(row).items())
+        hint = "" if is_missing(row.get("hint")) else f"Hint: {as_text(row['hint'])}\n"
+        request = f"Options:\n{options}Please select the correct answer from the options above. \n" if options else ""
+        text = f"{hint}Question: {as_text(row.get('question'))}\n{request}"
+        return [*self.picture_items(row), {"type": "text", "value": text}]
+
+
+class MMMUDataset(ImageMCQDataset):
+    """MMMU: multiple choice with the pictures where the text names them (``<image 1>``)."""
+
+    RATING = "mmmu"
+    DATASET_URL = CatalogueColumn("MMMUDataset", "url")
+    DATASET_MD5 = CatalogueColumn("MMMUDataset", "md5")
+
+    def build_prompt(self, line: Any) -> Message:
+        """Return texts and pictures in the order of the text."""
+        *pictures, text = super().build_prompt(line)
+        parts = re.split(r"<image (\d)>", text["value"])
+        if len(parts) == 1:
+            return [*pictures, text]
+        message: Message = [{"type": "text", "value": parts[0]}]
+        for number, after in zip(parts[1::2], parts[2::2], strict=True):
+            if not 1 <= int(number) <= len(pictures):
+                row = self.line(line)
+                raise DataError(
+                    f"{self.dataset_name}: row {as_text(row['index'])!r} speaks of <image {number}> "
+                    f"but has {len(pictures)} pictures."
+                )
+            message += [pictures[int(number) - 1], {"type": "text", "value": after}]
+        return message
+
+
+class MUIRDataset(ImageMCQDataset):
+    """MUIRBench: multiple choice with the pictures in place of ``<image>``, in their order."""
+
+    DATASET_URL = CatalogueColumn("MUIRDataset", "url")
+    DATASET_MD5 = CatalogueColumn("MUIRDataset", "md5")
+
+    def build_prompt(self, line: Any) -> Message:
+        """Return texts and pictures in the order of the text."""
+        row = self.line(line)
+        options = "\n".join(f"{letter}. {text}" for letter, text in options_of(row).items())
+        text = (
+            f"{as_text(row.get('question'))}\n{options}\nAnswer with the option's letter from the given choices directly."
+        )
+        return interleave(text, "<image>", self.picture_items(row), f"{self.dataset_name}: row {as_text(row['index'])!r}")
+
+
+class ImageYORNDataset(ImageBaseDataset):
+    """Yes/no questions, asked as they are."""
+
+    TYPE = "Y/N"
+    RATING = "yes_no"
+    DATASET_URL = CatalogueColumn("ImageYORNDataset", "url")
+    DATASET_MD5 = CatalogueColumn("ImageYORNDataset", "md5")
+
+
+class _Suffixed(ImageBaseDataset):
+    """Questions with a request after them."""
+
+    SUFFIX: ClassVar[str] = ""
+
+    def build_prompt(self, line: Any) -> Message:
+        """Return the pictures, and the question with its request."""
+        *pictures, text = super().build_prompt(line)
+        return [*pictures, {"type": "text", "value": text["value"] + self.SUFFIX}]
+
+
+class AMBERDataset(_Suffixed, ImageYORNDataset):
+    """AMBER's yes/no questions, which say what they want."""
+
+    RATING = "amber"
+    SUFFIX = "\nPlease answer yes or no."
+    DATASET_URL = CatalogueColumn("AMBERDataset", "url")
+    DATASET_MD5 = CatalogueColumn("AMBERDataset", "md5")
+
+
+class ImageVQADataset(_Suffixed):
+    """Open questions with short answers."""
+
+    SUFFIX = "\nAnswer the question using a single word or phrase."
+    DATASET_URL = CatalogueColumn("ImageVQADataset", "url")
+    DATASET_MD5 = CatalogueColumn("ImageVQADataset", "md5")
+
+
+class MTVQADataset(_Suffixed):
+    """MTVQA: open questions in many languages."""
+
+    RATING = "mtvqa"
+    SUFFIX = "\nAnswer the question using a word or phrase in the language of the question."
+    DATASET_URL = CatalogueColumn("MTVQADataset", "url")
+    DATASET_MD5 = CatalogueColumn("MTVQADataset", "md5")
+
+
+class OCRBench(ImageBaseDataset):
+    """OCRBench: questions as they are, answers looked for in what the model writes."""
+
+    RATING = "ocrbench"
+    DATASET_URL = CatalogueColumn("OCRBench", "url")
+    DATASET_MD5 = CatalogueColumn("OCRBench", "md5")
+
+
+class MathVista(ImageBaseDataset):
+    """MathVista: questions as they are."""
+
+    RATING = "mathvista"
+    DATASET_URL = CatalogueColumn("MathVista", "url")
+    DATASET_MD5 = CatalogueColumn("MathVista", "md5")
+
+
+class MathVision(ImageBaseDataset):
+    """MathVision: questions as they are."""
+
+    RATING = "mathvision"
+    DATASET_URL = CatalogueColumn("MathVision", "url")
+    DATASET_MD5 = CatalogueColumn("MathVision", "md5")
+
+
+class MMVet(ImageBaseDataset):
+    """MM-Vet and CORE-MM: questions as they are, graded by a judge."""
+
+    RATING = "mmvet"
+    DATASET_URL = CatalogueColumn("MMVet", "url")
+    DATASET_MD5 = CatalogueColumn("MMVet", "md5")
+
+
+class VCRDataset(ImageBaseDataset):
+    """Visual caption restoration: the question names the task."""
+
+    RATING = "vcr"
+    DATASET_URL = CatalogueColumn("VCRDataset", "url")
+    DATASET_MD5 = CatalogueColumn("VCRDataset", "md5")
+
+
+class ImageCaptionDataset(ImageBaseDataset):
+    """Captions: one request for every picture, unless the table has questions."""
+
+    TYPE = "Caption"
+    RATING = "caption"
+    DATASET_URL = CatalogueColumn("ImageCaptionDataset", "url")
+    DATASET_MD5 = CatalogueColumn("ImageCaptionDataset", "md5")
+
+    def post_build(self, dataset: str) -> None:
+        """Put the request where there is no question."""
+        if "question" not in self.data:
+            self.data["question"] = [CAPTION_QUESTION] * len(self.data)
+
+
+class ImageMTDataset(ImageBaseDataset):
+    """Dialogues: ``question`` and ``answer`` are lists; ``<ImageHere>`` stands where a picture is shown."""
+
+    TYPE = "MT"
+    RATING = "dialogue"
+    DATASET_URL = CatalogueColumn("ImageMTDataset", "url")
+    DATASET_MD5 = CatalogueColumn("ImageMTDataset", "md5")
+
+    def build_prompt(self, line: Any) -> list[dict[str, Any]]:
+        """Return the turns, each question with its pictures and each right answer after it."""
+        row = self.line(line)
+        where = f"{self.dataset_name}: row {as_text(row['index'])!r}"
+        questions, answers = text_list(row.get("question")), text_list(row.get("answer"))
+        if len(questions) != len(answers):
+            raise DataError(f"{where} has {len(questions)} questions and {len(answers)} answers.")
+        pictures = self.picture_items(row)
+        turns: list[dict[str, Any]] = []
+        for question, answer in zip(questions, answers, strict=True):
+            shown = question.count("<ImageHere>")
+            content = interleave(question, "<ImageHere>", pictures[:shown], where)
+            pictures = pictures[shown:]
+            turns.append({"role": "user", "content": [item for item in content if item["value"]]})
+            turns.append({"role": "assistant", "content": [{"type": "text", "value": answer}]})
+        return turns
+
+
+class MMDUDataset(ImageMTDataset):
+    """MMDU's dialogues."""
+
+    DATASET_URL = CatalogueColumn("MMDUDataset", "url")
+    DATASET_MD5 = CatalogueColumn("MMDUDataset", "md5")
+
+
+def interleave(text: str, mark: str, pictures: Message, where: str) -> Message:
+    """Put pictures where a text has a mark; as many as there are marks."""
+    first, *rest = text.split(mark)
+    if len(rest) != len(pictures):
+        raise DataError(f"{where}: {len(rest)} times {mark} in the text, but {len(pictures)} pictures.")
+    message: Message = [{"type": "text", "value": first}]
+    for picture, after in zip(pictures, rest, strict=True):
+        message += [picture, {"type": "text", "value": after}]
+    return message

@@ -1,0 +1,52 @@
+"""Where benchmarks and their pictures live: ``$LMUData``, and paths that must not leave it."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from eyechart.errors import DataError
+
+VARIABLE = "LMUData"
+
+IMAGE_FOLDERS = (
+    (re.compile(r"OCRVQA"), "OCRVQA"),
+    (re.compile(r"^COCO_VAL$"), "COCO"),
+    (re.compile(r"^MMBench(_(DEV|TEST))?(_(EN|CN|KO))?$"), "MMBench"),
+    (re.compile(r"^MMBench(_(DEV|TEST))?(_(EN|CN))?_V11$"), "MMBench_V11"),
+)
+"""Benchmarks that share their pictures share a folder, as in VLMEvalKit; all others have one of their own name."""
+
+
+def lmu_data_root() -> Path:
+    """Return the folder of benchmarks: ``$LMUData``, created if need be, else ``~/LMUData``."""
+    given = os.environ.get(VARIABLE)
+    folder = Path(given).expanduser() if given else Path.home() / VARIABLE
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DataError(
+            f"Cannot use {folder} for benchmarks ({error.strerror}).", advice=f"Set {VARIABLE} to another folder."
+        ) from error
+    return folder
+
+
+def image_folder(benchmark: str) -> Path:
+    """Return the folder of a benchmark's pictures."""
+    name = next((folder for pattern, folder in IMAGE_FOLDERS if pattern.search(benchmark)), benchmark)
+    return inside(lmu_data_root() / "images", name, "the benchmark's name")
+
+
+def inside(folder: Path, name: str, what: str) -> Path:
+    """Return the path of ``name`` below ``folder``.
+
+    Raises:
+        DataError: If it would lie elsewhere: data from others must not make us read or write where it likes.
+    """
+    if "\0" in name or not name.strip():
+        raise DataError(f"{what}: {name!r} is not a file name.")
+    path = (folder / name).resolve()
+    if not path.is_relative_to(folder.resolve()):
+        raise DataError(f"{what}: the path {name!r} leaves the folder {folder}.", advice=f"Keep pictures below {folder}.")
+    return folder / name if not Path(name).is_absolute() else path

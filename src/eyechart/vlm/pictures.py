@@ -1,0 +1,81 @@
+"""Pictures in tables: base64 in cells, files on disk."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import io
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from eyechart.errors import DataError
+from eyechart.files import write_atomic
+from eyechart.media import MAX_BYTES, decode_image
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+SHARED = 64
+"""A picture cell of at most this many characters names another row, whose picture it shares."""
+
+
+def decode_cell(text: str, source: str) -> bytes:
+    """Return the encoded picture of a base64 cell; a data URL's head is dropped."""
+    body = text.rpartition(";base64,")[2] if text.startswith("data:") else text
+    if len(body) > MAX_BYTES * 4 // 3 + 4:
+        raise DataError(f"{source}: the picture has more than {MAX_BYTES} bytes.")
+    try:
+        return base64.b64decode(body, validate=False)
+    except (binascii.Error, ValueError) as error:
+        raise DataError(f"{source}: the picture is not base64 ({error}).") from error
+
+
+def dump_picture(text: str, path: Path, source: str) -> None:
+    """Write a base64 cell's picture to a file unless that very file is there.
+
+    The bytes are kept as they are, and decoded once to see that they are a picture of a decent size.
+    """
+    data = decode_cell(text, source)
+    if path.is_file() and path.stat().st_size == len(data) and path.read_bytes() == data:
+        return
+    decode_image(data, source)
+    write_atomic(path, data)
+
+
+def encode_image_to_base64(img: Image.Image, target_size: int = -1, fmt: str = "JPEG") -> str:
+    """Encode a picture, scaled down to at most ``target_size`` on its longer side if that is positive."""
+    from PIL import Image
+
+    picture = img if img.mode in ("RGB", "L") else img.convert("RGB")
+    if target_size > 0 and max(picture.size) > target_size:
+        picture = picture.copy()
+        picture.thumbnail((target_size, target_size), Image.Resampling.LANCZOS)
+    written = io.BytesIO()
+    picture.save(written, fmt)
+    return base64.b64encode(written.getvalue()).decode("ascii")
+
+
+def encode_image_file_to_base64(image_path: str | Path, target_size: int = -1, fmt: str = "JPEG") -> str:
+    """Encode a picture file; without a target size its bytes stay as they are."""
+    data = Path(image_path).read_bytes()
+    if target_size <= 0:
+        decode_image(data, str(image_path))
+        return base64.b64encode(data).decode("ascii")
+    return encode_image_to_base64(decode_image(data, str(image_path)), target_size, fmt)
+
+
+def decode_base64_to_image(base64_string: str, target_size: int = -1) -> Image.Image:
+    """Decode a picture; palettes and transparency become RGB."""
+    picture = decode_image(decode_cell(base64_string, "base64 text"), "base64 text")
+    if picture.mode in ("RGBA", "P", "LA"):
+        picture = picture.convert("RGB")
+    if target_size > 0:
+        picture.thumbnail((target_size, target_size))
+    return picture
+
+
+def decode_base64_to_image_file(base64_string: str, image_path: str | Path, target_size: int = -1) -> None:
+    """Decode a picture into a file; its suffix names the format."""
+    path = Path(image_path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    decode_base64_to_image(base64_string, target_size).save(path)
