@@ -13,6 +13,35 @@ from eyechart.types import OnError
 OUTPUT = "{dataset}_{pretrained}_{model}_{language}_{task}.json"
 
 
+class Questions(BaseModel):
+    """Settings of generative benchmarks: how the model is reached, how answers are read, who judges."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    mode: Literal["all", "infer", "eval"] = "all"
+    """Ask and score, only ask, or only score the predictions that are there."""
+    api_base: str = ""
+    api_key_variable: str | None = None
+    concurrency: int = Field(default=8, ge=1)
+    timeout: float = Field(default=300.0, gt=0)
+    tries: int = Field(default=6, ge=1)
+    temperature: float | None = Field(default=None, ge=0)
+    max_tokens: int | None = Field(default=None, ge=1)
+    system_prompt: str = ""
+    extractor: Literal["vlmeval", "strict"] = "vlmeval"
+    metric: str = ""
+    """For open questions in a table of one's own."""
+    repeats: int = Field(default=1, ge=1)
+    judge: str = "exact_matching"
+    judge_type: str = "api"
+    judge_api_base: str = ""
+    judge_key_variable: str | None = None
+    judge_fallback: Literal["", "exact_matching"] = ""
+    """What scores when the judge does not answer; empty: nobody, it is an error."""
+    xlsx: bool = True
+    """Whether predictions are also written as a spreadsheet."""
+
+
 class Config(BaseModel):
     """What to evaluate, on what, and where the results go. Names and defaults are those of ``clip_benchmark eval``."""
 
@@ -62,6 +91,7 @@ class Config(BaseModel):
     annotation_file: str = ""
     task_options: dict[str, Any] = {}
     """Settings of single tasks that no other task has."""
+    questions: Questions = Questions()
 
     @field_validator("task", mode="before")
     @classmethod

@@ -61,7 +61,7 @@ class Planner:
                 self.left_out.setdefault(f"{name} ({language})", error)
         if self.left_out and not jobs:
             raise next(iter(self.left_out.values()))
-        _check_outputs(jobs)
+        check_outputs(jobs)
         return jobs
 
     def datasets(self) -> list[str]:
@@ -116,7 +116,7 @@ class Planner:
             dataset=spec,
             task=task.name,
             settings=settings,
-            output=_output(config.output, model, name, language, task.name),
+            output=fill_output(config.output, model, name, language, task.name),
             batch_size=config.batch_size,
             workers=config.num_workers,
             on_error=config.on_error,
@@ -240,7 +240,7 @@ def _entries(names: list[str]) -> Iterator[str]:
             yield name
 
 
-def _output(template: str, model: ModelSpec, dataset: str, language: str, task: str) -> Path:
+def fill_output(template: str, model: ModelSpec, dataset: str, language: str, task: str) -> Path:
     """Fill the template of ``--output``; a slash inside a value never makes a folder."""
     pretrained = model.pretrained
     values = {
@@ -262,7 +262,7 @@ def _output(template: str, model: ModelSpec, dataset: str, language: str, task: 
     return Path(text)
 
 
-def _check_outputs(jobs: list[Job]) -> None:
+def check_outputs(jobs: list[Job]) -> None:
     """Refuse two jobs with one output, and folders that cannot be written."""
     seen: dict[Path, Job] = {}
     for job in jobs:

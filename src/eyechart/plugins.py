@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from eyechart.errors import UsageError, unknown_name
 
-Group = Literal["models", "generators", "datasets", "tasks"]
+Group = Literal["models", "generators", "datasets", "tasks", "benchmarks", "vlms"]
 
 BUILT_IN: dict[Group, dict[str, str]] = {
     "models": {
@@ -19,6 +19,7 @@ BUILT_IN: dict[Group, dict[str, str]] = {
     },
     "generators": {
         "api": "eyechart.generators.api:ApiFamily",
+        "python": "eyechart.vlm.python_models:PythonFamily",
         "transformers": "eyechart.generators.transformers:TransformersFamily",
     },
     "datasets": {
@@ -51,6 +52,8 @@ BUILT_IN: dict[Group, dict[str, str]] = {
         "zeroshot_classification": "eyechart.tasks.zeroshot_classification:ZeroshotClassification",
         "zeroshot_retrieval": "eyechart.tasks.zeroshot_retrieval:ZeroshotRetrieval",
     },
+    "benchmarks": {},
+    "vlms": {},
 }
 """What ships with Eyechart, as ``module:name``."""
 
@@ -89,6 +92,8 @@ _WORDS: dict[Group, str] = {
     "generators": "generator type",
     "datasets": "dataset reader",
     "tasks": "task",
+    "benchmarks": "benchmark",
+    "vlms": "model class",
 }
 
 

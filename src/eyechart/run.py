@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
@@ -69,11 +70,18 @@ def evaluate(progress: Progress | None = None, **settings: Any) -> list[Result]:
         EyechartError: The first error, after all other jobs have been done and saved.
     """
     config = make_config(settings)
-    reports = list(run_jobs(make_plan(config), config, progress))
+    reports = list(run_jobs(plan_jobs(config), config, progress))
     for report in reports:
         if report.error is not None:
             raise report.error
     return [report.result for report in reports if report.result is not None]
+
+
+def plan_jobs(config: Config, say: Callable[[str], object] = warnings.warn) -> list[Job]:
+    """Expand settings into jobs, of encoders or of generators: the datasets tell which."""
+    from eyechart.vlm.plan import are_questions, plan_questions
+
+    return plan_questions(config) if are_questions(config.dataset) else make_plan(config, say)
 
 
 def run_jobs(
@@ -82,8 +90,9 @@ def run_jobs(
     """Run jobs one after the other; jobs of one model share it, and a failing job does not stop the others."""
     session = session or Session(progress or NoProgress())
     for spec, group in groupby(jobs, key=lambda job: job.model):
-        model = open_model(spec)
-        for job in group:
+        members = list(group)
+        run = _runner(members[0], spec, session, config)
+        for job in members:
             if config.skip_existing:
                 done, why = is_done(job)
                 if done:
@@ -92,9 +101,20 @@ def run_jobs(
                 if job.output.exists():
                     session.progress.say(f"Not skipped: {why}")
             try:
-                yield JobReport(job, result=run_job(job, model, session, config))
+                yield JobReport(job, result=run(job))
             except EyechartError as error:
                 yield JobReport(job, error=error)
+
+
+def _runner(job: Job, spec: ModelSpec, session: Session, config: Config) -> Callable[[Job], Result]:
+    """Return what runs the jobs of one model, which is loaded once."""
+    from eyechart.vlm.plan import TASK as QUESTIONS
+
+    if job.task == QUESTIONS:
+        from eyechart.vlm.run import Questionnaire
+
+        return Questionnaire(config, session.progress).run
+    return partial(run_job, model=open_model(spec), session=session, config=config)
 
 
 def open_model(spec: ModelSpec) -> LazyEncoder:

@@ -21,6 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _prompts(parser)
     _where(parser)
     _probe(parser)
+    _questions(parser)
 
 
 def _what(parser: argparse.ArgumentParser) -> None:
@@ -115,6 +116,29 @@ def _probe(parser: argparse.ArgumentParser) -> None:
     add("--skip_load", action="store_true", help="accepted; stored features are always used")
 
 
+def _questions(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("questions to models that write")
+    add = group.add_argument
+    add("--mode", default="all", choices=["all", "infer", "eval"], help="ask and score, only ask, only score")
+    add("--api_base", default="", help="address of an OpenAI-compatible server, up to /v1 (--model_type api)")
+    add("--api_key_variable", help="environment variable with its key; else EYECHART_API_KEY, OPENAI_API_KEY")
+    add("--concurrency", type=int, default=8, help="requests at the same time")
+    add("--timeout", type=float, default=300.0, help="seconds for one answer")
+    add("--tries", type=int, default=6, help="how often a failing request is sent")
+    add("--temperature", type=float, help="sampling temperature; the server's or greedy if not given")
+    add("--max_tokens", type=int, help="longest answer")
+    add("--system_prompt", default="", help="put before every question")
+    add("--extractor", default="vlmeval", choices=["vlmeval", "strict"], help="which rules read an answer")
+    add("--metric", default="", help="how open answers of your own table are compared")
+    add("--repeats", type=int, default=1, help="ask everything this often: mean, variance, pass@k")
+    add("--judge", default="exact_matching", help="model that reads what no rule can read; exact_matching asks nobody")
+    add("--judge_type", default="api", help="model family of the judge")
+    add("--judge_api_base", default="", help="address of the judge's server")
+    add("--judge_key_variable", help="environment variable with the judge's key")
+    add("--judge_fallback", default="", choices=["", "exact_matching"], help="what scores if the judge does not answer")
+    add("--no_xlsx", dest="xlsx", action="store_false", help="write predictions as JSON lines only")
+
+
 def _flag(text: str) -> bool:
     """Read a boolean as people mean it: ``--normalize False`` is false."""
     if text.lower() in _TRUE + _FALSE:
@@ -145,6 +169,11 @@ _TASK_OPTIONS = (
     "knn_k",
     "normalize",
 )
+_QUESTIONS = (
+    "mode", "api_base", "api_key_variable", "concurrency", "timeout", "tries", "temperature", "max_tokens",
+    "system_prompt", "extractor", "metric", "repeats", "judge", "judge_type", "judge_api_base", "judge_key_variable",
+    "judge_fallback", "xlsx",
+)  # fmt: skip
 _NOT_SETTINGS = {
     "command",
     "profile",
@@ -164,6 +193,7 @@ def settings_of(args: argparse.Namespace) -> dict[str, Any]:
     values = {key: value for key, value in vars(args).items() if key not in _NOT_SETTINGS}
     values["task_options"] = {key: values.pop(key) for key in _TASK_OPTIONS}
     values["model_options"] = dict(_option(text) for text in values.pop("model_option"))
+    values["questions"] = {key: values.pop(key) for key in _QUESTIONS}
     if args.amp or args.no_amp:
         values["precision"] = "amp" if args.amp else "fp32"
     return values
@@ -173,13 +203,12 @@ def run(args: argparse.Namespace) -> int:
     """Plan, run, and show a table."""
     from eyechart.cli.show import show_profiles, show_reports
     from eyechart.config import make_config
-    from eyechart.plan import make_plan
     from eyechart.progress import choose_progress
-    from eyechart.run import run_jobs
+    from eyechart.run import plan_jobs, run_jobs
 
     config = make_config(settings_of(args))
     progress = choose_progress(quiet=args.quiet)
-    jobs = make_plan(config, say=lambda line: sys.stderr.write(f"{line}\n"))
+    jobs = plan_jobs(config, say=lambda line: sys.stderr.write(f"{line}\n"))
     reports = []
     for number, report in enumerate(run_jobs(jobs, config, progress), 1):
         reports.append(report)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 
 from eyechart.errors import DataError, EyechartError
 from eyechart.generators.base import LazyGenerator
@@ -40,16 +41,21 @@ class StoredAnswers:
         """Return what this generator has answered so far."""
         return self.store.table(self.card.fingerprint)
 
-    def ask(self, prompts: Iterable[Prompt]) -> Iterator[tuple[str, Answer]]:
+    def ask(self, prompts: Iterable[Prompt], repeat: int = 0) -> Iterator[tuple[str, Answer]]:
         """Yield an answer for each prompt, in any order; equal prompts are asked once.
+
+        Another ``repeat`` asks the same prompts once more. The generator is loaded only if a prompt has no answer yet.
 
         A prompt that cannot be answered gets an answer with an error. An error that ends the whole run (server down,
         key refused, cap reached, disk full) is raised after all that arrived before it has been stored.
         """
         table = self.table
         table.refresh()
-        sorter = _Sorter(self, table, prompts)
-        for key, answer in self.generator.generate_many(sorter.missing(), sorter.keep):
+        sorter = _Sorter(self, table, prompts, repeat)
+        missing = sorter.missing()
+        first = next(missing, None)
+        asked = chain([first], missing) if first is not None else ()
+        for key, answer in self.generator.generate_many(asked, sorter.keep) if asked else ():
             if sorter.lost:
                 raise sorter.lost[0]  # answers can no longer be kept: stop paying
             sorter.answers[key] = answer
@@ -67,8 +73,8 @@ class _Sorter:
     it was put in place.
     """
 
-    def __init__(self, owner: StoredAnswers, table: Responses, prompts: Iterable[Prompt]) -> None:
-        self.owner, self.table, self.prompts = owner, table, prompts
+    def __init__(self, owner: StoredAnswers, table: Responses, prompts: Iterable[Prompt], repeat: int) -> None:
+        self.owner, self.table, self.prompts, self.repeat = owner, table, prompts, repeat
         self.names: dict[str, list[str]] = {}
         self.answers: dict[str, Answer] = {}
         self.lost: list[EyechartError] = []
@@ -77,7 +83,7 @@ class _Sorter:
     def missing(self) -> Iterator[Prompt]:
         for prompt in self.prompts:
             try:
-                key = prompt_key(prompt.messages)
+                key = prompt_key(prompt.messages, self.repeat)
             except DataError as error:
                 self._ready.append((prompt.id, Answer("", error=error.message)))
                 continue

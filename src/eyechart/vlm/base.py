@@ -107,8 +107,8 @@ class ImageBaseDataset:
         cells = self._picture_cells(row)
         paths = []
         for cell, name in zip(cells, self._picture_names(row, len(cells)), strict=True):
-            path = inside(self.img_root, name, self._where(row))
-            dump_picture(cell, path, self._where(row))
+            path = inside(self.img_root, name, self.where(row))
+            dump_picture(cell, path, self.where(row))
             paths.append(str(path))
         return paths
 
@@ -119,7 +119,7 @@ class ImageBaseDataset:
             lender = self.data.rows[owner] if owner is not None else None
             if lender is None or not lender.has("image") or len(as_text(lender["image"])) <= SHARED:
                 raise DataError(
-                    f"{self._where(row)}: the picture {cell!r} is neither base64 nor the index of a row with a picture."
+                    f"{self.where(row)}: the picture {cell!r} is neither base64 nor the index of a row with a picture."
                 )
             cell = as_text(lender["image"])
         return text_list(cell)
@@ -128,15 +128,13 @@ class ImageBaseDataset:
         if row.has("image_path"):
             names = text_list(row["image_path"])
             if len(names) != count:
-                raise DataError(f"{self._where(row)}: {count} pictures but {len(names)} names in image_path.")
+                raise DataError(f"{self.where(row)}: {count} pictures but {len(names)} names in image_path.")
             return names
         index = as_text(row["index"])
         return [f"{index}.png"] if count == 1 else [f"{index}_{i}.png" for i in range(count)]
 
     def _named_picture(self, name: str) -> str:
         """Find a picture that a row only names: in the picture folder, or beside the table."""
-        if name.startswith(("http://", "https://")):
-            return name
         folders = [self.img_root, lmu_data_root(), *([self.file.parent] if self.file else [])]
         for folder in folders:
             try:
@@ -149,7 +147,8 @@ class ImageBaseDataset:
                 return str(path)
         return name
 
-    def _where(self, row: Record) -> str:
+    def where(self, row: Record) -> str:
+        """Name a row in messages."""
         return f"{self.dataset_name}: row {as_text(row.get('index'))!r}"
 
     def _with_pictures(self, table: Table) -> Table:

@@ -10,6 +10,7 @@ from importlib.resources import files
 from typing import Literal, get_args
 
 Judge = Literal["no", "optional", "required"]
+_JUDGES: tuple[Judge, ...] = get_args(Judge)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,8 @@ def known_benchmarks() -> Mapping[str, Benchmark]:
 
 def _members(family: Mapping[str, object]) -> Iterator[Benchmark]:
     datasets = family["datasets"]
-    if not isinstance(datasets, dict) or family["judge"] not in get_args(Judge):
+    judge: Judge = next(word for word in _JUDGES if word == family["judge"])
+    if not isinstance(datasets, dict):
         raise TypeError(f"benchmarks.toml: bad family {family.get('about')!r}")
     for name, entry in datasets.items():
         md5, url = entry if isinstance(entry, list) else (entry, f"{family['url']}/{name}.tsv")
@@ -50,7 +52,7 @@ def _members(family: Mapping[str, object]) -> Iterator[Benchmark]:
             name=name,
             dataset_class=str(family["class"]),
             rating=str(family["rating"]),
-            judge=family["judge"],  # type: ignore[arg-type] - checked above
+            judge=judge,
             url=url,
             md5=md5,
             metric=str(family.get("metric", "")),

@@ -29,8 +29,9 @@ class ImageMCQDataset(ImageBaseDataset):
         row = self.line(line)
         options = "".join(f"{letter}. {text}\n" for letter, text in options_of(row).items())
         hint = "" if is_missing(row.get("hint")) else f"Hint: {as_text(row['hint'])}\n"
-        request = f"Options:\n{options}Please select the correct answer from the options above. \n" if options else ""
-        text = f"{hint}Question: {as_text(row.get('question'))}\n{request}"
+        request = "Please select the correct answer from the options above. \n"
+        choice = f"Options:\n{options}{request}" if options else ""
+        text = f"{hint}Question: {as_text(row.get('question'))}\n{choice}"
         return [*self.picture_items(row), {"type": "text", "value": text}]
 
 
@@ -50,11 +51,8 @@ class MMMUDataset(ImageMCQDataset):
         message: Message = [{"type": "text", "value": parts[0]}]
         for number, after in zip(parts[1::2], parts[2::2], strict=True):
             if not 1 <= int(number) <= len(pictures):
-                row = self.line(line)
-                raise DataError(
-                    f"{self.dataset_name}: row {as_text(row['index'])!r} speaks of <image {number}> "
-                    f"but has {len(pictures)} pictures."
-                )
+                where = self.where(self.line(line))
+                raise DataError(f"{where} speaks of <image {number}> but has {len(pictures)} pictures.")
             message += [pictures[int(number) - 1], {"type": "text", "value": after}]
         return message
 
@@ -69,10 +67,9 @@ class MUIRDataset(ImageMCQDataset):
         """Return texts and pictures in the order of the text."""
         row = self.line(line)
         options = "\n".join(f"{letter}. {text}" for letter, text in options_of(row).items())
-        text = (
-            f"{as_text(row.get('question'))}\n{options}\nAnswer with the option's letter from the given choices directly."
-        )
-        return interleave(text, "<image>", self.picture_items(row), f"{self.dataset_name}: row {as_text(row['index'])!r}")
+        request = "Answer with the option's letter from the given choices directly."
+        text = f"{as_text(row.get('question'))}\n{options}\n{request}"
+        return interleave(text, "<image>", self.picture_items(row), self.where(row))
 
 
 class ImageYORNDataset(ImageBaseDataset):
@@ -169,7 +166,7 @@ class ImageCaptionDataset(ImageBaseDataset):
     DATASET_URL = CatalogueColumn("ImageCaptionDataset", "url")
     DATASET_MD5 = CatalogueColumn("ImageCaptionDataset", "md5")
 
-    def post_build(self, dataset: str) -> None:
+    def post_build(self, dataset: str) -> None:  # noqa: ARG002 - the hook's signature
         """Put the request where there is no question."""
         if "question" not in self.data:
             self.data["question"] = [CAPTION_QUESTION] * len(self.data)
@@ -186,7 +183,7 @@ class ImageMTDataset(ImageBaseDataset):
     def build_prompt(self, line: Any) -> list[dict[str, Any]]:
         """Return the turns, each question with its pictures and each right answer after it."""
         row = self.line(line)
-        where = f"{self.dataset_name}: row {as_text(row['index'])!r}"
+        where = self.where(row)
         questions, answers = text_list(row.get("question")), text_list(row.get("answer"))
         if len(questions) != len(answers):
             raise DataError(f"{where} has {len(questions)} questions and {len(answers)} answers.")

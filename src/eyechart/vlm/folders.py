@@ -20,16 +20,9 @@ IMAGE_FOLDERS = (
 
 
 def lmu_data_root() -> Path:
-    """Return the folder of benchmarks: ``$LMUData``, created if need be, else ``~/LMUData``."""
+    """Return the folder of benchmarks: ``$LMUData``, else ``~/LMUData``; it is made when something is put there."""
     given = os.environ.get(VARIABLE)
-    folder = Path(given).expanduser() if given else Path.home() / VARIABLE
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise DataError(
-            f"Cannot use {folder} for benchmarks ({error.strerror}).", advice=f"Set {VARIABLE} to another folder."
-        ) from error
-    return folder
+    return Path(given).expanduser().absolute() if given else Path.home() / VARIABLE
 
 
 def image_folder(benchmark: str) -> Path:
@@ -48,5 +41,7 @@ def inside(folder: Path, name: str, what: str) -> Path:
         raise DataError(f"{what}: {name!r} is not a file name.")
     path = (folder / name).resolve()
     if not path.is_relative_to(folder.resolve()):
-        raise DataError(f"{what}: the path {name!r} leaves the folder {folder}.", advice=f"Keep pictures below {folder}.")
+        raise DataError(
+            f"{what}: the path {name!r} leaves the folder {folder}.", advice=f"Keep pictures below {folder}."
+        )
     return folder / name if not Path(name).is_absolute() else path

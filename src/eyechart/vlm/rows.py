@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -69,7 +70,7 @@ class Record(MutableMapping[str, Cell]):
 
 
 class Table:
-    """Rows with columns. ``table["answer"]``, ``table.iloc[3]``, ``"split" in table`` and ``len`` are a data frame's."""
+    """Rows with columns. ``table["answer"]``, ``table.iloc[3]``, ``"split" in table`` and ``len`` as in pandas."""
 
     def __init__(self, rows: Iterable[Mapping[str, Cell]], columns: Iterable[str] | None = None) -> None:
         self.rows = [row if isinstance(row, Record) else Record(row) for row in rows]
@@ -160,5 +161,5 @@ def as_record(line: Any) -> Record:
 
 def plain(value: Any) -> Cell:
     """Turn pandas' missing values into None."""
-    missing = value is None or type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, float) and value != value)  # noqa: PLR0124 - NaN is what differs from itself
-    return None if missing else value
+    unknown = type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, float) and math.isnan(value))
+    return None if unknown else value

@@ -1,0 +1,79 @@
+"""Reading and writing files of predictions and scores by their suffix: ``load`` and ``dump`` of VLMEvalKit."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from eyechart.errors import DataError
+from eyechart.files import write_atomic
+from eyechart.results import read_json_lines, to_json
+from eyechart.vlm.rows import Table, as_table
+from eyechart.vlm.tsv import read_tsv, write_tsv
+from eyechart.vlm.xlsx import read_xlsx, write_xlsx
+
+
+def load(path: str | Path) -> Any:
+    """Read a file: a table becomes a pandas data frame where pandas is installed, else a `Table`; JSON stays as it is.
+
+    Unlike the original, the words NA, None and nan are words, and nothing is ever unpickled.
+    """
+    file = Path(path)
+    if file.suffix == ".json":
+        return json.loads(file.read_text(encoding="utf-8"))
+    table = load_table(file)
+    return table.to_pandas() if find_spec("pandas") else table
+
+
+def load_table(path: Path) -> Table:
+    """Read a table of any known format."""
+    reader = READERS.get(path.suffix)
+    if reader is None:
+        raise DataError(f"{path} has no known format.", advice=f"Known: {', '.join(READERS)}.")
+    if not path.is_file():
+        raise DataError(f"There is no file {path}.")
+    return reader(path)
+
+
+def _read_csv(path: Path) -> Table:
+    with path.open(encoding="utf-8-sig", newline="") as stream:
+        reader = csv.DictReader(stream)
+        rows = [{key: value or None for key, value in row.items() if key is not None} for row in reader]
+        return Table(rows, reader.fieldnames or ())
+
+
+def _read_json_lines(path: Path) -> Table:
+    return Table(read_json_lines(path))
+
+
+READERS: dict[str, Callable[[Path], Table]] = {
+    ".xlsx": read_xlsx,
+    ".tsv": read_tsv,
+    ".csv": _read_csv,
+    ".jsonl": _read_json_lines,
+}
+
+
+def dump(data: Any, path: str | Path) -> None:
+    """Write a table, a data frame or a dict of numbers to a file, in the format of its suffix."""
+    file = Path(path)
+    if file.suffix == ".json":
+        write_atomic(file, (to_json(data, indent=1) + "\n").encode())
+        return
+    table = as_table([data] if isinstance(data, Mapping) else data)
+    if file.suffix == ".xlsx":
+        write_xlsx(file, table.columns, ([row[name] for name in table.columns] for row in table.rows))
+    elif file.suffix == ".tsv":
+        write_tsv(file, table)
+    elif file.suffix == ".csv":
+        write_atomic(file, table.to_csv().encode("utf-8", "backslashreplace"))
+    elif file.suffix == ".jsonl":
+        write_atomic(
+            file, "".join(to_json(row.to_dict()) + "\n" for row in table.rows).encode("utf-8", "surrogatepass")
+        )
+    else:
+        raise DataError(f"{file} has no known format.", advice=f"Known: .json, {', '.join(READERS)}.")

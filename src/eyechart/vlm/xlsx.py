@@ -1,0 +1,105 @@
+"""Spreadsheets of predictions, as VLMEvalKit writes them: readable by people, never evaluated, cut only with a warning.
+
+The file is an export. A cell of a spreadsheet holds at most 32767 characters; the lossless copy is the JSON-lines
+file beside it.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from eyechart.errors import DataError, missing_extra
+from eyechart.files import write_atomic
+from eyechart.vlm.rows import Table
+
+LIMIT = 32_767
+"""The longest text of a cell."""
+# Spreadsheets write characters that XML has no room for as _x001B_; a text that looks so already is escaped as well.
+_LOOKS_ESCAPED = re.compile(r"_(?=x[0-9A-Fa-f]{4}_)")
+_NOT_XML = re.compile("[\x00-\x08\x0b-\x1f\ud800-\udfff\ufffe\uffff]")
+_ESCAPED = re.compile(r"_x([0-9A-Fa-f]{4})_")
+
+
+def write_xlsx(path: Path, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[str]:
+    """Write a sheet; return which cells were cut, as ``row 3, prediction``.
+
+    Texts are stored as texts: one that starts with ``=`` is no formula.
+    """
+    openpyxl = _library()
+    book = openpyxl.Workbook(write_only=True)
+    sheet = book.create_sheet("Sheet1")
+    cut: list[str] = []
+    sheet.append([_cell(sheet, name) for name in columns])
+    for number, row in enumerate(rows, 1):
+        cells = []
+        for name, value in zip(columns, row, strict=True):
+            if isinstance(value, str) and len(_escape(value)) > LIMIT:
+                cut.append(f"row {number}, {name}")
+            cells.append(_cell(sheet, value))
+        sheet.append(cells)
+    written = io.BytesIO()
+    book.save(written)
+    write_atomic(path, written.getvalue())
+    return cut
+
+
+def _cell(sheet: Any, value: Any) -> Any:
+    from openpyxl.cell import WriteOnlyCell
+
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    text = _escape(str(value))
+    # An escape must not be cut in the middle.
+    text = re.sub(r"_(x[0-9A-F]{0,4})?$", "", text[:LIMIT]) if len(text) > LIMIT else text
+    cell = WriteOnlyCell(sheet, text)
+    cell.data_type = "s"
+    cell.quotePrefix = text.startswith(("=", "+", "-", "@"))
+    return cell
+
+
+def _escape(text: str) -> str:
+    return _NOT_XML.sub(lambda found: f"_x{ord(found[0]):04X}_", _LOOKS_ESCAPED.sub("_x005F_", text))
+
+
+def _unescape(text: str) -> str:
+    return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), text)
+
+
+def read_xlsx(path: Path) -> Table:
+    """Read the first sheet: texts stay texts (``None`` and ``NA`` too), an empty cell is missing.
+
+    Raises:
+        DataError: If the file is not a spreadsheet.
+    """
+    openpyxl = _library()
+    try:
+        book = openpyxl.load_workbook(path, read_only=True, data_only=True)
+    except OSError as error:
+        raise DataError(f"Cannot read {path} ({error.strerror}).") from error
+    except Exception as error:
+        # openpyxl raises whatever its zip and XML parsers raise on a damaged file.
+        raise DataError(f"{path} is not a spreadsheet ({type(error).__name__}).") from error
+    try:
+        rows = book.worksheets[0].iter_rows(values_only=True)
+        columns = [str(name) for name in next(rows, ()) if name is not None]
+        return Table(
+            ({name: _plain(value) for name, value in zip(columns, row, strict=False)} for row in rows), columns
+        )
+    finally:
+        book.close()
+
+
+def _plain(value: Any) -> Any:
+    return _unescape(value) if isinstance(value, str) else value
+
+
+def _library() -> Any:
+    try:
+        import openpyxl
+    except ImportError as error:
+        raise missing_extra("openpyxl", "xlsx") from error
+    return openpyxl
