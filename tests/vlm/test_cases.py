@@ -103,18 +103,7 @@ def test_dialogues_feed_back_the_models_own_replies(case, lmu_data):
     found = predict(Talking("Talk"), ask)
 
     assert found.rows[0]["prediction"] == repr(case["expected"]["predictions"])
-<<<<<<< HEAD
     assert histories == [[[role, texts(content)] for role, content in turn] for turn in case["expected"]["histories"]]
-=======
-    said = [
-        [
-            [role, [item["value"] for item in content] if isinstance(content, list) else [content]]
-            for role, content in turn
-        ]
-        for turn in case["expected"]["histories"]
-    ]
-    assert histories == said
->>>>>>> 6914cdd (Let tests fetch the COCO photos with questions)
 
 
 @cases("BaseAPI.generate")
