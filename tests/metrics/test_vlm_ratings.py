@@ -50,6 +50,12 @@ def test_mme_counts_pictures_that_lack_their_second_question():
     assert found["text_translation"] == 200
 
 
+def test_mme_looks_at_two_questions_of_a_picture():
+    rows = [{"category": "OCR", "image_path": "1.jpg", "score": score} for score in (True, True, False)]
+
+    assert ratings.mme(rows)["OCR"] == pytest.approx(100 * 2 / 3 + 100)
+
+
 @given(st.lists(st.tuples(YES_NO, st.sampled_from(["Yes", "No", "Unknown"])), min_size=1))
 @settings(deadline=None)
 def test_pope_agrees_with_scikit_learn(pairs):
@@ -141,6 +147,20 @@ def test_an_open_question_of_mmmu_is_right_when_its_answer_occurs():
     ]
 
     assert ratings.mmmu(rows)["hit"] == {"0": 1, "1": 0}
+
+
+@pytest.mark.parametrize(
+    ("columns", "names"),
+    [
+        ({}, {"Overall"}),
+        ({"category": "charts"}, {"Overall", "charts"}),
+        ({"category": "charts", "split": "val"}, {"Overall", "val"}),
+    ],
+)
+def test_open_questions_are_reported_by_split_or_else_by_category(columns, names):
+    found = ratings.vqa([{"answer": "['cat', 'dog']", "prediction": "Cat", **columns}], "accuracy")
+
+    assert found == dict.fromkeys(names, 100.0)
 
 
 def test_mmt_averages_the_tasks_of_an_ability():
