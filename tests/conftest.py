@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import settings
+
+# The first example of a test may import a library, and a busy machine is slow: time is not what these tests are about.
+settings.register_profile("eyechart", deadline=None)
+settings.load_profile("eyechart")
 
 
 @pytest.fixture(autouse=True)

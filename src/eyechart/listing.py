@@ -155,7 +155,7 @@ def _check_sample(sample: Sample, info: DatasetInfo) -> None:
                     f"(0 to {len(info.classnames) - 1}).",
                     advice="The class list does not fit the labels: check classnames.txt.",
                 )
-    elif info.kind in ("retrieval", "selection") and not any(text.strip() for text in sample.texts):
+    elif info.kind == "retrieval" and not any(text.strip() for text in sample.texts):
         raise DataError(f"{where} has no caption.", advice="Give it at least one, or leave the picture out.")
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import io
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,11 +32,19 @@ class Picture:
     """Where it came from, for messages: a path, or ``archive.tar:member``."""
     data: bytes | None = None
     path: Path | None = None
+    box: tuple[int, int, int, int] | None = None
+    """Left, upper, right and lower edge of the part that is meant, in pixels; without it, the whole picture."""
 
     @classmethod
     def from_path(cls, path: Path) -> Picture:
         """Refer to a file without reading it."""
         return cls(source=str(path), path=path)
+
+    def crop(self, left: int, upper: int, right: int, lower: int) -> Picture:
+        """Refer to a part of the picture; it is cut out when the picture is decoded."""
+        if left >= right or upper >= lower or left < 0 or upper < 0:
+            raise DataError(f"{self.source}: the box ({left}, {upper}, {right}, {lower}) is empty or outside.")
+        return replace(self, source=f"{self.source}[{left},{upper},{right},{lower}]", box=(left, upper, right, lower))
 
     def read(self) -> bytes:
         """Return the encoded bytes."""
@@ -56,7 +64,7 @@ class Picture:
 
     def digest(self) -> bytes:
         """Return the content digest, the picture's name in the embedding store."""
-        return digest_bytes(self.read())
+        return digest_bytes(self.read() + (repr(self.box).encode() if self.box else b""))
 
     def decode(self) -> Image.Image:
         """Decode the picture completely, in its own mode.
@@ -64,7 +72,8 @@ class Picture:
         Raises:
             DataError: If the bytes are not a picture, are cut short, or hold more than `MAX_PIXELS` pixels.
         """
-        return decode_image(self.read(), self.source)
+        image = decode_image(self.read(), self.source)
+        return image.crop(self.box) if self.box else image
 
 
 def digest_bytes(data: bytes) -> bytes:

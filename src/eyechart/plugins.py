@@ -23,6 +23,7 @@ BUILT_IN: dict[Group, dict[str, str]] = {
         "transformers": "eyechart.generators.transformers:TransformersFamily",
     },
     "datasets": {
+        "aro": "eyechart.datasets.selection:open_aro",
         "babel_imagenet": "eyechart.datasets.named.babel:open_babel_imagenet",
         "birdsnap": "eyechart.datasets.named.birdsnap:open_birdsnap",
         "coco_captions": "eyechart.datasets.named.coco:open_coco",
@@ -32,9 +33,11 @@ BUILT_IN: dict[Group, dict[str, str]] = {
         "folder": "eyechart.datasets.folder:open_folder",
         "imagenet": "eyechart.datasets.named.imagenet:open_imagenet",
         "imagenet_w": "eyechart.datasets.named.imagenet_w:open_imagenet_w",
+        "imagecode": "eyechart.datasets.selection:open_imagecode",
         "jsonl": "eyechart.datasets.jsonl:open_jsonl",
         "objectnet": "eyechart.datasets.named.objectnet:open_objectnet",
         "parallel_captions": "eyechart.datasets.named.parallel:open_parallel",
+        "selection": "eyechart.datasets.selection:open_selection",
         "sugar_crepe": "eyechart.datasets.named.selection:open_sugar_crepe",
         "table": "eyechart.datasets.table:open_table",
         "tfds": "eyechart.datasets.tfds:open_tfds",
@@ -46,6 +49,7 @@ BUILT_IN: dict[Group, dict[str, str]] = {
     },
     "tasks": {
         "clustering": "eyechart.tasks.clustering:Clustering",
+        "image_caption_selection": "eyechart.tasks.image_caption_selection:ImageCaptionSelection",
         "knn": "eyechart.tasks.knn:Knn",
         "linear_probe": "eyechart.tasks.linear_probe:LinearProbe",
         "logistic_probe": "eyechart.tasks.logistic_probe:LogisticProbe",

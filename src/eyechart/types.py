@@ -44,7 +44,9 @@ class Sample:
     labels: tuple[int, ...] = ()
     """Multilabel: the indices of all classes that are present."""
     texts: tuple[str, ...] = ()
-    """Retrieval: the captions. Selection: the candidates, the right one first."""
+    """Retrieval: the captions. Selection: the right candidate first, then wrong ones; samples with the same
+    ``meta["question"]`` share their candidates, and a picture without texts is right for none of them. Pictures with
+    the same ``meta["text"]`` share their right one."""
     meta: Mapping[str, Any] = field(default_factory=dict)
     """Anything else that the source knows: group columns, paths, weights."""
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from eyechart.datasets import jsonl
+from eyechart.datasets import jsonl, selection
 from eyechart.datasets.catalogue import Catalogue, Entry, load_catalogue
 from eyechart.datasets.choose import Place, choose_place, hub_address, prompt_options
 from eyechart.datasets.custom import find_custom
@@ -15,10 +15,22 @@ from eyechart.demo import data_folder
 from eyechart.errors import DataError, UnknownNameError, nearest
 from eyechart.types import DatasetSpec
 
-PREFIXES = {"wds": "wds", "folder": "folder", "jsonl": "jsonl", "csv": "table", "table": "table", "tfds": "tfds"}
+PREFIXES = {
+    "wds": "wds",
+    "folder": "folder",
+    "jsonl": "jsonl",
+    "csv": "table",
+    "table": "table",
+    "tfds": "tfds",
+    "selection": "selection",
+    "aro": "aro",
+    "imagecode": "imagecode",
+}
 """``prefix/name`` with ``--dataset_root``: the reader by name, the name only for the result."""
 DEMO = ("demo/garments", "demo/scenes")
 CUSTOM = "custom"
+FILES = {jsonl.FILE: "jsonl", selection.FILE: "selection"}
+"""A file that tells the form of the folder that it lies in."""
 TABLES = frozenset({".csv", ".tsv", ".jsonl"})
 
 
@@ -107,6 +119,7 @@ def _detect(path: Path) -> str:
         if path.suffix in TABLES:
             return "table"
         raise DataError(f"{path} is not a dataset.", advice=f"A table ends in {', '.join(sorted(TABLES))}.")
-    if (path / jsonl.FILE).is_file():
-        return "jsonl"
+    for name, reader in FILES.items():
+        if (path / name).is_file():
+            return reader
     return "wds" if is_webdataset(path) else "folder"

@@ -38,7 +38,7 @@ class RowDataset:
 
     def signature(self) -> str:
         """Digest the rows themselves (not the pictures)."""
-        return digest_json([[s.id, s.image.source, s.label, s.labels, s.texts] for s in self.samples])
+        return digest_json([[s.id, s.image.source, s.label, s.labels, s.texts, dict(s.meta)] for s in self.samples])
 
 
 class Problems:

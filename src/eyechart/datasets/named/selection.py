@@ -12,11 +12,14 @@ from eyechart.datasets.layout import first_existing, own_split
 from eyechart.datasets.named.annotations import named_file, read_json
 from eyechart.datasets.pictures import PictureFinder
 from eyechart.datasets.rows import RowDataset
+from eyechart.datasets.selection import question_samples
 from eyechart.errors import DataError
 from eyechart.types import DatasetInfo, DatasetSpec, Sample
 
 EXAMPLES = ["examples.jsonl", "data/examples.jsonl"]
 WINOGROUND_IMAGES = ["images/{image}", "data/images/{image}"]
+TAGS = ("tag", "secondary_tag", "collapsed_tag", "num_main_preds")
+"""Winoground's own columns that make groups."""
 _VOWELS = "aeiou"
 
 
@@ -39,25 +42,23 @@ def open_sugar_crepe(spec: DatasetSpec) -> RowDataset:
 
 
 def open_winoground(spec: DatasetSpec) -> RowDataset:
-    """Read two samples per example, one for each picture; ``meta["pair"]`` joins them."""
+    """Read two pictures and two captions per example; the tags become metadata."""
     own_split(spec)
     root = Path(spec.root)
     path = first_existing(root, EXAMPLES)
     if path is None:
         raise DataError(f"{root} has no {EXAMPLES[0]}.", advice="See `eyechart info winoground`.")
     finder = PictureFinder(root, WINOGROUND_IMAGES)
-    samples = []
-    for pair, images, captions in _winoground_rows(path):
-        for i in (0, 1):
-            picture = finder.find(images[i])
-            if picture:
-                texts = (captions[i], captions[1 - i])
-                samples.append(Sample(f"{pair}/{i}", picture, texts=texts, meta={"pair": pair}))
+    samples: list[Sample] = []
+    for name, images, captions, tags in _winoground_rows(path):
+        pictures = [picture for image in images if (picture := finder.find(image))]
+        if len(pictures) == len(images):
+            samples += question_samples(name, pictures, captions, [(0, 0), (1, 1)], tags)
     finder.raise_if_missing(path)
     return _dataset(spec, path, tuple(samples))
 
 
-def _winoground_rows(path: Path) -> Iterator[tuple[str, tuple[str, str], tuple[str, str]]]:
+def _winoground_rows(path: Path) -> Iterator[tuple[str, tuple[str, str], tuple[str, str], dict[str, Any]]]:
     with path.open(encoding="utf-8") as stream:
         for number, line in enumerate(stream, 1):
             if not line.strip():
@@ -65,7 +66,8 @@ def _winoground_rows(path: Path) -> Iterator[tuple[str, tuple[str, str], tuple[s
             try:
                 row: dict[str, Any] = json.loads(line)
                 images = (_png(row["image_0"]), _png(row["image_1"]))
-                yield str(row["id"]), images, (str(row["caption_0"]), str(row["caption_1"]))
+                tags = {key: row[key] for key in TAGS if key in row}
+                yield str(row["id"]), images, (str(row["caption_0"]), str(row["caption_1"])), tags
             except (ValueError, KeyError, TypeError) as error:
                 raise DataError(f"{path}, line {number}: not an example of Winoground ({error!r}).") from error
 
@@ -75,11 +77,11 @@ def _png(name: str) -> str:
 
 
 def open_winogavil(spec: DatasetSpec) -> RowDataset:
-    """Read one sample per candidate picture; ``meta`` tells the instance and whether the picture belongs to the cue."""
+    """Read a cue and its candidate pictures, several of which belong to it."""
     settings = spec.options["source"]
     path = named_file(spec, [settings["file"]], settings.get("url"))
     finder = PictureFinder(Path(spec.root), settings["images"])
-    samples = []
+    samples: list[Sample] = []
     with path.open(encoding="utf-8", newline="") as stream:
         for number, row in enumerate(csv.DictReader(stream)):
             try:
@@ -88,11 +90,11 @@ def open_winogavil(spec: DatasetSpec) -> RowDataset:
                 cue = str(row["cue"])
             except (KeyError, TypeError, ValueError) as error:
                 raise DataError(f"{path}, row {number + 1}: not a row of WinoGAViL ({error!r}).") from error
-            for i, name in enumerate(candidates):
-                picture = finder.find(f"{name}.jpg")
-                if picture:
-                    meta = {"instance": str(number), "associated": name in right, "candidates": len(candidates)}
-                    samples.append(Sample(f"{number}/{i}", picture, texts=(cue_prompt(cue),), meta=meta))
+            pictures = [picture for name in candidates if (picture := finder.find(f"{name}.jpg"))]
+            if len(pictures) == len(candidates):
+                pairs = [(i, 0) for i, name in enumerate(candidates) if name in right]
+                meta = {"candidates": len(candidates)}
+                samples += question_samples(str(number), pictures, [cue_prompt(cue)], pairs, meta)
     finder.raise_if_missing(path)
     return _dataset(spec, path, tuple(samples))
 

@@ -1,0 +1,76 @@
+"""Choosing between candidates: Winoground's three scores for any number of pictures and texts, Jaccard for sets."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eyechart.metrics.vectors import Vectors
+
+Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """How a question was answered in one direction."""
+
+    correct: bool
+    """Every right candidate has a strictly higher score than every wrong one, for everything that asks."""
+    tied: bool
+    """It is wrong only because a wrong candidate has exactly the score of a right one."""
+
+
+def pair_scores(images: Vectors, texts: Vectors) -> Vectors:
+    """Return the dot product of every picture and text; equal vectors get exactly equal scores, wherever they stand."""
+    return np.asarray((images[:, None, :] * texts[None, :, :]).sum(axis=2), np.float32)
+
+
+def choose(scores: Vectors, right: Bools) -> Choice | None:
+    """Judge the choice of a column for each row that has right and wrong columns; None if no row has both.
+
+    With one right column this is the strict inequality of Winoground and SugarCrepe: a constant scorer gets nothing.
+    (CLIP_benchmark and MTEB take the argmax, and the right candidate stands first: a constant scorer gets 1.0.)
+
+    Args:
+        scores: Rows ask, columns are candidates.
+        right: Which candidates are right for each row.
+    """
+    asks = right.any(axis=1) & ~right.all(axis=1)
+    if not asks.any():
+        return None
+    worst_right = np.where(right, scores, np.inf)[asks].min(axis=1)
+    best_wrong = np.where(right, -np.inf, scores)[asks].max(axis=1)
+    correct = bool((worst_right > best_wrong).all())
+    return Choice(correct, not correct and bool((worst_right >= best_wrong).all()))
+
+
+def chance_choice(right: Bools) -> float:
+    """Return the probability that random scores answer every row of a question that asks."""
+    product = 1.0
+    for row in right:
+        if row.any() and not row.all():
+            product /= math.comb(len(row), int(row.sum()))
+    return product
+
+
+def jaccard(scores: Vectors, right: Bools) -> float:
+    """Return |chosen and right| / |chosen or right| when as many candidates are chosen as are right (WinoGAViL).
+
+    Among equal scores the wrong candidates are chosen first.
+    """
+    count = int(right.sum())
+    chosen = np.lexsort((right, -scores))[:count]
+    hits = int(right[chosen].sum())
+    return hits / (2 * count - hits)
+
+
+def chance_jaccard(candidates: int, right: int) -> float:
+    """Return the expected Jaccard index of a random choice of ``right`` out of ``candidates``."""
+    total = math.comb(candidates, right)
+    return math.fsum(
+        math.comb(right, hits) * math.comb(candidates - right, right - hits) / total * hits / (2 * right - hits)
+        for hits in range(max(0, 2 * right - candidates), right + 1)
+    )

@@ -1,0 +1,200 @@
+"""Selection: which caption fits the picture, which picture fits the caption, among a few hard candidates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eyechart import stats
+from eyechart.errors import DataError
+from eyechart.listing import Entry, Failure
+from eyechart.metrics.selection import chance_choice, chance_jaccard, choose, jaccard, pair_scores
+from eyechart.metrics.vectors import Vectors, unit
+from eyechart.tasks.base import Material, Prediction, Task, need_samples
+from eyechart.types import Metric, Notice, Outcome
+
+Ints = NDArray[np.int64]
+
+SIZES = {"jaccard_score_5-6": range(2, 7), "jaccard_score_10-12": range(10, 1000)}
+"""DataComp's figures for WinoGAViL: questions with few candidates, and with many (its main metric)."""
+
+
+@dataclass(frozen=True)
+class SelectionPrediction(Prediction):
+    """Unit vectors of pictures and candidate texts."""
+
+    images: Vectors
+    texts: Vectors
+    owner: Ints
+    """For each text, the position of the picture whose sample lists it."""
+
+    def only(self, keep: Ints) -> Self:
+        """Return the prediction for some pictures, with their texts."""
+        place = np.full(len(self.entries), -1)
+        place[keep] = np.arange(len(keep))
+        kept = place[self.owner] >= 0
+        return replace(
+            self,
+            entries=tuple(self.entries[i] for i in keep),
+            failures=(),
+            images=self.images[keep],
+            texts=self.texts[kept],
+            owner=place[self.owner[kept]],
+        )
+
+
+@dataclass(frozen=True)
+class Question:
+    """One question: the scores of its pictures (rows) and texts (columns), and which belong together."""
+
+    name: str
+    scores: Vectors
+    right: NDArray[np.bool_]
+
+
+class ImageCaptionSelection(Task):
+    """image_acc (caption to picture), text_acc (picture to caption) and acc (both), per question.
+
+    A question is all samples with the same ``meta["question"]``, or one sample. Right candidates must score strictly
+    higher than wrong ones; ties are wrong and are reported. A direction in which there is nothing to choose (SugarCrepe
+    has one picture) is left out. Where a caption has several right pictures, the Jaccard index is given too.
+    """
+
+    name = "image_caption_selection"
+    kinds = frozenset({"selection"})
+
+    def predict(self, material: Material, settings: Mapping[str, Any]) -> SelectionPrediction:  # noqa: ARG002
+        """Embed pictures and candidates; a question that lost a picture is left out as a whole."""
+        pictures = material.model.images(material.listing)
+        entries = material.listing.take(pictures.kept)
+        lost = _incomplete(entries)
+        kept = np.array([i for i, entry in enumerate(entries) if entry.id not in lost], np.int64)
+        whole = tuple(entries[i] for i in kept)
+        texts = [text for entry in whole for text in entry.texts]
+        return SelectionPrediction(
+            info=material.info,
+            entries=whole,
+            failures=(*pictures.failures, *lost.values()),
+            images=unit(pictures.vectors[kept]),
+            texts=unit(material.model.texts(texts, language=material.language)),
+            owner=np.repeat(np.arange(len(whole)), [len(entry.texts) for entry in whole]),
+        )
+
+    def score(self, prediction: SelectionPrediction, settings: Mapping[str, Any]) -> Outcome:  # noqa: ARG002
+        """Judge every question in both directions."""
+        need_samples(prediction)
+        answers = [_answer(question) for question in questions(prediction)]
+        metrics = {}
+        for name in ("image_acc", "text_acc", "acc"):
+            judged = [answer for answer in answers if name in answer]
+            if judged:
+                metrics[name] = _accuracy(judged, name)
+        metrics |= _jaccards(answers)
+        tied = sum(answer["tied"] for answer in answers)
+        ties = Notice("ties", tied, f"{tied} questions are wrong only by a tie, which never counts as right.")
+        return Outcome(
+            metrics=metrics,
+            records=[{key: value for key, value in answer.items() if key != "chance"} for answer in answers],
+            notices=(ties,) if tied else (),
+            details={"questions": len(answers), "ties": tied},
+        )
+
+
+def questions(prediction: SelectionPrediction) -> Iterator[Question]:
+    """Put the samples of each question together.
+
+    The first text of a picture is the right one for it, and every other text of the question is wrong. Pictures with
+    the same ``meta["text"]`` share their right text; texts that merely read alike are different ones, and tie.
+    """
+    groups: dict[str, list[int]] = {}
+    for i, entry in enumerate(prediction.entries):
+        groups.setdefault(_question_of(entry), []).append(i)
+    starts = np.searchsorted(prediction.owner, np.arange(len(prediction.entries)))
+    for name, pictures in groups.items():
+        columns: dict[object, int] = {}
+        pairs: list[tuple[int, int]] = []
+        rows: list[int] = []
+        for row, i in enumerate(pictures):
+            meta = prediction.entries[i].meta
+            for j in range(len(prediction.entries[i].texts)):
+                key = meta["text"] if j == 0 and "text" in meta else (i, j)
+                if key not in columns:
+                    columns[key] = len(rows)
+                    rows.append(int(starts[i]) + j)
+                if j == 0:
+                    pairs.append((row, columns[key]))
+        right = np.zeros((len(pictures), len(rows)), bool)
+        right[tuple(np.array(pairs).T)] = True
+        yield Question(name, pair_scores(prediction.images[pictures], prediction.texts[rows]), right)
+
+
+def _question_of(entry: Entry) -> str:
+    return str(entry.meta.get("question", entry.id))
+
+
+def _incomplete(entries: Sequence[Entry]) -> dict[str, Failure]:
+    """Find the samples whose question lacks a picture: one that failed, or that ``--limit`` cut off."""
+    found: dict[str, int] = {}
+    for entry in entries:
+        found[_question_of(entry)] = found.get(_question_of(entry), 0) + 1
+    return {
+        entry.id: Failure(entry.id, f"question {_question_of(entry)} lacks another picture")
+        for entry in entries
+        if found[_question_of(entry)] < entry.meta.get("pictures", 1)
+    }
+
+
+def _answer(question: Question) -> dict[str, Any]:
+    """Judge a question; the answer becomes its record."""
+    by_text, by_image = choose(question.scores, question.right), choose(question.scores.T, question.right.T)
+    directions = {"text_acc": (by_text, question.right), "image_acc": (by_image, question.right.T)}
+    judged = {name: choice for name, (choice, _) in directions.items() if choice is not None}
+    if not judged:
+        raise DataError(
+            f"Question {question.name} has nothing to choose from.",
+            advice="It needs a wrong text for its picture, or a wrong picture for its text.",
+        )
+    chance = {name: chance_choice(right) for name, (choice, right) in directions.items() if choice is not None}
+    if len(judged) == 1:
+        chance["acc"] = next(iter(chance.values()))
+    elif question.right.shape == (2, 2):
+        chance["acc"] = 1 / 6
+    correct = all(choice.correct for choice in judged.values())
+    tied = not correct and all(choice.correct or choice.tied for choice in judged.values())
+    answer: dict[str, Any] = {"id": question.name, "correct": correct, "tied": tied}
+    answer |= {name: choice.correct for name, choice in judged.items()} | {"acc": correct, "chance": chance}
+    if question.right.shape[1] == 1:
+        own = question.right[:, 0]
+        answer |= {"jaccard": jaccard(question.scores[:, 0], own), "candidates": len(own), "wanted": int(own.sum())}
+        chance["jaccard"] = chance_jaccard(len(own), int(own.sum()))
+    return answer | {"scores": [[round(float(score), 6) for score in row] for row in question.scores]}
+
+
+def _accuracy(answers: Sequence[Mapping[str, Any]], name: str) -> Metric:
+    hits = sum(answer[name] for answer in answers)
+    interval = stats.wilson(hits, len(answers))
+    levels = [answer["chance"].get(name) for answer in answers]
+    chance = float(np.mean(levels)) if None not in levels else None
+    return Metric(hits / len(answers), interval.low, interval.high, chance, len(answers))
+
+
+def _jaccards(answers: Sequence[Mapping[str, Any]]) -> dict[str, Metric]:
+    """Average the Jaccard index if some caption has several right pictures; with one, it is the accuracy."""
+    judged = [answer for answer in answers if "jaccard" in answer]
+    if not any(answer["wanted"] > 1 for answer in judged):
+        return {}
+    parts = {"jaccard_score": judged} | {
+        name: [answer for answer in judged if answer["candidates"] in sizes] for name, sizes in SIZES.items()
+    }
+    return {name: _mean_jaccard(part) for name, part in parts.items() if part}
+
+
+def _mean_jaccard(answers: Sequence[Mapping[str, Any]]) -> Metric:
+    values = [answer["jaccard"] for answer in answers]
+    interval = stats.bootstrap_ratio(values)
+    chance = float(np.mean([answer["chance"]["jaccard"] for answer in answers]))
+    return Metric(float(np.mean(values)), interval.low, interval.high, chance, len(values))
