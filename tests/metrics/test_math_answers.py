@@ -91,7 +91,7 @@ def test_no_text_raises(text):
 
 
 @pytest.mark.parametrize("piece", ["(", "-", "9", "9^", r"\sqrt", r"\frac", "1,000", "2*", " "])
-@pytest.mark.parametrize("length", [150, 100_000])
+@pytest.mark.parametrize("length", [200, 100_000])
 def test_hostile_expressions_take_no_time(piece, length):
     started = time.process_time()
 
