@@ -7,6 +7,7 @@ leaves at most a last line without its end, which is not an answer. Nothing is e
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import secrets
@@ -35,15 +36,11 @@ class Responses:
         self._answers: dict[str, Answer] = {}
         self._read_up_to: dict[Path, int] = {}
         self._lock = threading.Lock()
-        self._descriptor: int | None = None
-        self._owner = 0
+        self._writer = _Writer(folder)
         self.refresh()
 
     def __len__(self) -> int:
         return len(self._answers)
-
-    def __del__(self) -> None:
-        self._close()
 
     def get(self, key: str) -> Answer | None:
         """Return the answer to a prompt, by `prompt_key`, if it is known."""
@@ -52,9 +49,8 @@ class Responses:
     def add(self, key: str, answer: Answer) -> None:
         """Keep an answer; returns when it is on disk."""
         line = json.dumps({"key": key, **asdict(answer)}, ensure_ascii=False, separators=(",", ":"))
-        with self._lock:
-            self._write(line.encode("utf-8", "surrogatepass") + b"\n")
-            self._answers[key] = answer
+        self._writer.write(line.encode("utf-8", "surrogatepass") + b"\n")
+        self._answers[key] = answer
 
     def refresh(self) -> None:
         """Read what was added since, by this process or others."""
@@ -79,32 +75,67 @@ class Responses:
         except (ValueError, TypeError, AttributeError, KeyError):
             self.damaged += 1
 
-    def _write(self, line: bytes) -> None:
+
+class _Writer:
+    """Appends lines to a file of this process's own.
+
+    Threads that wait for the disk at the same time share one flush: it takes some ten milliseconds, whatever was
+    written.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._file: int | None = None
+        self._owner = 0
+        self._written = 0
+        self._flushed = 0
+        self._writing, self._flushing = threading.Lock(), threading.Lock()
+
+    def __del__(self) -> None:
+        self._close()
+
+    def write(self, line: bytes) -> None:
+        """Append a line; returns when it is on disk."""
         try:
-            if self._descriptor is None or self._owner != os.getpid():
-                self._open()
-            written = os.write(self._descriptor or 0, line)
-            if written != len(line):
-                raise OSError(0, "the disk took only a part of the answer")
-            os.fsync(self._descriptor or 0)
+            with self._writing:
+                file = self._open()
+                if os.write(file, line) != len(line):
+                    raise OSError(errno.ENOSPC, "the disk took only a part of the answer")
+                self._written += 1
+                number = self._written
+            self._flush(number)
         except OSError as error:
-            self._close()  # the next answer starts a new file: nothing is ever written behind half a line
+            with self._writing:
+                self._close()  # the next line starts a new file: nothing is ever written behind half a line
             raise ResponseStoreError(
                 f"Cannot write to the response store at {self.folder} ({error.strerror}).",
                 advice="Free some space, or set EYECHART_CACHE to a folder that can be written. "
                 "The answers so far are kept.",
             ) from error
 
-    def _open(self) -> None:
-        path = private_folder(self.folder) / f"{time.time_ns():020d}-{os.getpid()}-{secrets.token_hex(4)}.jsonl"
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | getattr(os, "O_BINARY", 0)
-        self._descriptor, self._owner = os.open(path, flags, 0o600), os.getpid()
-        sync_folder(self.folder)
+    def _flush(self, number: int) -> None:
+        with self._flushing:
+            if self._flushed >= number:
+                return  # another thread's flush came after our line was written
+            with self._writing:
+                file, upto = self._file, self._written
+            if file is None:
+                raise OSError(errno.EIO, "another answer could not be written")
+            os.fsync(file)
+            self._flushed = upto
+
+    def _open(self) -> int:
+        if self._file is None or self._owner != os.getpid():  # a forked process starts a file of its own
+            path = private_folder(self.folder) / f"{time.time_ns():020d}-{os.getpid()}-{secrets.token_hex(4)}.jsonl"
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | getattr(os, "O_BINARY", 0)
+            self._file, self._owner = os.open(path, flags, 0o600), os.getpid()
+            sync_folder(self.folder)
+        return self._file
 
     def _close(self) -> None:
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
 
 
 class ResponseStore:

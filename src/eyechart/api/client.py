@@ -33,12 +33,16 @@ class Request(Generic[T]):
 
     `body` may be a function: it is called in a thread just before sending, so that ten thousand pictures
     are not encoded (or in memory) at once. Without a body it is a GET.
+
+    `keep` is called in a thread with what `parse` made of the answer, before another request is sent in its
+    place: what was paid for can be put on disk first.
     """
 
     id: str
     path: str
     body: Mapping[str, Any] | Callable[[], Mapping[str, Any]] | None
     parse: Callable[[Json], T]
+    keep: Callable[[T], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +147,8 @@ class ApiClient:
                     await self._pause(failure, tries)
             self.budget.add(read_usage(answer))
             value = request.parse(answer)
+            if request.keep is not None:
+                await asyncio.to_thread(request.keep, value)
         except EyechartError as error:
             if isinstance(error, ApiError) and error.fatal:
                 raise

@@ -69,12 +69,13 @@ class ApiGenerator:
             yield reply.id, Answer("", error=reply.error.message) if reply.error else reply.result()
 
     def _request(self, prompt: Prompt, keep: Callable[[str, Answer], None]) -> api.Request[Answer]:
-        def read(body: Json) -> Answer:
-            answer = read_answer(api.parse_chat(body))
-            keep(prompt.id, answer)
-            return answer
-
-        return api.Request(prompt.id, "chat/completions", partial(self._body, prompt.messages), read)
+        return api.Request(
+            prompt.id,
+            "chat/completions",
+            body=partial(self._body, prompt.messages),
+            parse=lambda body: read_answer(api.parse_chat(body)),
+            keep=partial(keep, prompt.id),
+        )
 
     def _body(self, messages: Sequence[Message]) -> Json:
         """Build the request's body; runs in a thread, just before it is sent."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from eyechart import api
-from eyechart.api.transport import Json
 from eyechart.rerankers.base import Shortlist
 from eyechart.responses import Responses, ResponseStore
 from eyechart.types import Answer, ModelCard, digest_json
@@ -39,14 +39,8 @@ class ApiReranker:
             yield reply.id, reply.result()
 
     def _request(self, shortlist: Shortlist) -> api.Request[list[float]]:
-        asked = api.rerank_request(shortlist.id, self.name, shortlist.query, shortlist.documents)
-
-        def read(body: Json) -> list[float]:
-            scores = asked.parse(body)
-            self.table.add(_key(shortlist), Answer(json.dumps(scores)))
-            return scores
-
-        return api.Request(asked.id, asked.path, asked.body, read)
+        request = api.rerank_request(shortlist.id, self.name, shortlist.query, shortlist.documents)
+        return replace(request, keep=lambda scores: self.table.add(_key(shortlist), Answer(json.dumps(scores))))
 
 
 def _key(shortlist: Shortlist) -> str:
