@@ -38,10 +38,9 @@ def test_the_documented_config_gives_the_documented_files(custom):
     }
     assert (DATA / "corpus.jsonl").read_text(encoding="utf-8").startswith('{"_id":0,"text":"这是一张图片。"')
     assert [row["_id"] for row in read_rows(DATA / "corpus.jsonl")] == [0, 1, 2, 3, 4]
-    assert (DATA / "queries.jsonl").read_text().splitlines()[:2] == [
-        '{"_id":0,"text":"dog"}',
-        '{"_id":1,"text":"building"}',
-    ]
+    queries = read_rows(DATA / "queries.jsonl")
+    assert [(row["_id"], row["text"]) for row in queries[:3]] == [(0, "dog"), (1, "building"), (2, "city")]
+    assert [row["image_id"] for row in queries[:4]] == ["0", "1", "2", "2"]
     expected = "query-id\tcorpus-id\tscore\n0\t0\t1\n1\t1\t1\n2\t2\t1\n3\t2\t1\n4\t3\t1\n5\t3\t1\n6\t4\t1\n7\t4\t1\n"
     assert (DATA / "qrels" / "test.tsv").read_text() == expected
     assert read_rows(DATA / "qrels.jsonl")[3] == {"query-id": 3, "corpus-id": 2, "score": 1}

@@ -70,6 +70,8 @@ def _clip(inner: Dict, eval_: Dict) -> Dict:
     if "models" in inner:
         eval_ = rename({**eval_, "_": inner.pop("models")}, {"_": "models"}, "eval_config and eval")
     eval_["models"] = _entries(eval_.get("models"), {})
+    if "caption_models" in eval_:
+        eval_["caption_models"] = _entries(eval_["caption_models"], {})
     if "text_models" in eval_:
         eval_["text_models"] = _entries(eval_["text_models"], TEXT_MODEL)
     return {**inner, "eval": eval_}

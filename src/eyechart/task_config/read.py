@@ -112,6 +112,7 @@ _FIELDS: dict[tuple[str, str], type[BaseModel]] = {
     ("clip_benchmark", "eval_config"): schema.ClipConfig,
     ("clip_benchmark", "eval"): schema.ClipEval,
     ("clip_benchmark", "models"): schema.VisionModel,
+    ("clip_benchmark", "caption_models"): schema.VisionModel,
     ("clip_benchmark", "text_models"): schema.TextModel,
     ("mteb", "eval_config"): schema.MtebConfig,
     ("mteb", "eval"): schema.MtebEval,

@@ -114,7 +114,7 @@ class Requests(Settings):
 class ClipEval(Requests):
     """``eval`` of the tool ``clip_benchmark``."""
 
-    models: list[VisionModel] = Field(min_length=1)
+    models: list[VisionModel] = []
     dataset_name: Names = Field(min_length=1)
     data_dir: str | dict[str, str] | None = None
     """A folder for all datasets, or (ours) one by dataset name."""
@@ -131,9 +131,24 @@ class ClipEval(Requests):
     """Ours: the seeds' 5, with 1 and 10 as extra keys."""
     language: str = "en"
     on_error: OnError = "fail"
+    caption_models: list[VisionModel] = []
+    """Ours, for ``retrieval_comparison``: generators that describe the pictures."""
     text_models: list[TextModel] = []
     """Ours, for ``retrieval_comparison``: encoders (and rerankers) that search the captions."""
     top_k: int = Field(default=10, ge=1)
+
+    @model_validator(mode="after")
+    def _models_fit_the_task(self) -> ClipEval:
+        if self.task == COMPARISON:
+            if not self.models and not self.caption_models:
+                raise ValueError("retrieval_comparison needs models, or caption_models with text_models")
+            if bool(self.caption_models) != bool(self.text_models):
+                raise ValueError("caption_models write what text_models search: give both or none")
+        elif not self.models:
+            raise ValueError("models: at least one is needed")
+        elif self.caption_models or self.text_models:
+            raise ValueError("caption_models and text_models belong to task: retrieval_comparison")
+        return self
 
     @property
     def requests_at_a_time(self) -> int:

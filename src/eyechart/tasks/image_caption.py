@@ -116,10 +116,16 @@ def as_collection(prediction: CaptionPrediction, listing: Listing) -> TextCollec
         Document(str(position), answer.text.strip(), {"image_id": entry.id, "image": sources.get(entry.id, "")})
         for entry, position, answer in zip(prediction.entries, prediction.positions, prediction.answers, strict=True)
     )
-    pairs = list(_queries(listing))
-    queries = tuple(Document(str(i), text) for i, (text, _) in enumerate(pairs))
-    relevance = {str(i): {str(position): 1.0 for position in found} for i, (_, found) in enumerate(pairs)}
+    asked = list(_queries(listing))
+    queries = tuple(Document(str(i), text, _owner(listing, found)) for i, (text, found) in enumerate(asked))
+    relevance = {str(i): {str(position): 1.0 for position in found} for i, (_, found) in enumerate(asked)}
     return TextCollection(documents, queries, relevance)
+
+
+def _owner(listing: Listing, found: Sequence[int]) -> dict[str, str]:
+    """Name the picture whose text a query is; a class name belongs to none."""
+    by_class = listing.info.kind in ("classification", "multilabel")
+    return {} if by_class else {"image_id": listing.entries[found[0]].id}
 
 
 def _queries(listing: Listing) -> Iterator[tuple[str, Sequence[int]]]:

@@ -173,6 +173,7 @@ def _records(
             "id": query.id,
             "query": "text",
             "text": query.text,
+            **{key: query.meta[key] for key in ("image_id",) if key in query.meta},
             "rank": int(best[i]) if best[i] != NOT_FOUND else None,
             "relevant": [names[item] for item in asked.positives[i]],
             "tied": bool(ranking.relevant.tied[i]),

@@ -37,6 +37,11 @@ class CaptionStep:
     dry_run: bool = False
 
     @property
+    def label(self) -> str:
+        """Return the name of the model's folder: it tells apart two prompts for one model."""
+        return self.job.output.parent.name
+
+    @property
     def folder(self) -> Path:
         """Return where the text retrieval data go."""
         return self.job.output.parent / file_name(self.job.dataset.name) / "retrieval_data"

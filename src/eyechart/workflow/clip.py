@@ -11,14 +11,20 @@ from eyechart.config import Config, make_config
 from eyechart.generators.base import GeneratorFamily
 from eyechart.plan import Planner, make_plan
 from eyechart.run import JobReport, run_jobs
-from eyechart.task_config.schema import CAPTION, DEFAULT_PROMPT, ClipEval, VisionModel
+from eyechart.task_config.schema import CAPTION, COMPARISON, DEFAULT_PROMPT, ClipEval, VisionModel
 from eyechart.tasks import image_caption
 from eyechart.types import Job
 from eyechart.workflow.captions import CaptionStep
+from eyechart.workflow.comparison import ComparisonStep
 from eyechart.workflow.context import Context, Step
 from eyechart.workflow.layout import Layout, result_path
 from eyechart.workflow.models import access_of, encoder_spec, generator_spec
+from eyechart.workflow.retrieval import plan_stages, split_models
+from eyechart.workflow.text_models import plan_text
+from eyechart.workflow.texts import TextStep
 
+SPLIT = "test"
+"""The relevance of captioned data is always written under this name."""
 LOCAL_BATCH = 8
 """Pictures per forward pass of a local generator, at most: a batch of 128 prompts with pictures fits nowhere."""
 
@@ -40,14 +46,50 @@ class ClipStep:
 
 def clip_steps(settings: ClipEval, layout: Layout, seed: int) -> list[Step]:
     """Plan every model on every dataset."""
+    budget = Budget(settings.max_requests, settings.max_total_tokens)
     if settings.task == CAPTION:
-        budget = Budget(settings.max_requests, settings.max_total_tokens)
         return [
             caption_step(entry, name, settings, layout, budget)
             for entry in settings.models
             for name in settings.dataset_name
         ]
+    if settings.task == COMPARISON:
+        return comparison_steps(settings, layout, seed, budget)
     return [encoder_step(entry, settings, layout, seed) for entry in settings.models]
+
+
+def comparison_steps(settings: ClipEval, layout: Layout, seed: int, budget: Budget) -> list[Step]:
+    """Plan captions, text models on the captions, CLIP-like models on the pictures, and the table of all."""
+    clips = settings.model_copy(update={"task": "zeroshot_retrieval"})
+    seeing = [encoder_step(entry, clips, layout, seed) for entry in settings.models]
+    planned = [plan_text(entry, settings, budget, {}) for entry in settings.text_models]
+    encoders, rerankers = split_models(planned) if planned else ((), ())
+    captioning: list[CaptionStep] = []
+    reading: list[TextStep] = []
+    tables: list[ComparisonStep] = []
+    for name in settings.dataset_name:
+        outputs = [job.output for step in seeing for job in step.jobs if job.dataset.name == name]
+        for entry in settings.caption_models:
+            captions = caption_step(entry, name, settings, layout, budget)
+            captioning.append(captions)
+            for encoder in encoders:
+                texts = TextStep(
+                    name=name,
+                    folder=captions.folder,
+                    split=SPLIT,
+                    encoder=encoder,
+                    rerankers=rerankers,
+                    stages=plan_stages(layout, name, encoder, rerankers, before=(captions.label,)),
+                    top_k=settings.top_k,
+                    skip_existing=settings.skip_existing,
+                    dry_run=settings.dry_run,
+                    extra=(("captions_by", entry.model_name), ("caption_prompt", captions.job.settings["prompt"])),
+                )
+                reading.append(texts)
+                outputs += [stage.output for stage in texts.stages]
+        if not settings.dry_run:
+            tables.append(ComparisonStep(name, tuple(outputs), layout.root, tuple(settings.recall_k)))
+    return [*captioning, *([] if settings.dry_run else seeing), *reading, *tables]
 
 
 def encoder_step(entry: VisionModel, settings: ClipEval, layout: Layout, seed: int) -> ClipStep:
