@@ -293,3 +293,16 @@ def test_scores_from_spreadsheets(cell, score):
 def test_a_score_that_is_not_a_number_is_an_error():
     with pytest.raises(ValueError, match="not a score"):
         as_score("good")
+
+
+@pytest.mark.parametrize(
+    ("text", "answer", "thinking"),
+    [
+        ("<think> t </think> B", "B", "t"),
+        ("<think>a</think>b</think>c", "c", "<think>a</think>b</think>"),
+        ("no tags ", "no tags ", ""),
+        (None, "", ""),
+    ],
+)
+def test_thinking_ends_at_the_last_closing_tag(text, answer, thinking):
+    assert answers.split_thinking(text) == (answer, thinking)
