@@ -59,7 +59,7 @@ class Table:
         self.folder = folder
         self._parts: list[Path] = []
         self._index = _Index()
-        self._reload()
+        self.refresh()
 
     def missing(self, digests: Digests) -> NDArray[np.bool_]:
         """Tell which keys have no vector yet."""
@@ -110,8 +110,10 @@ class Table:
             out[chosen] = vectors[rows[chosen]]
         return out if out is not None else np.empty((0, 0), np.float32)
 
-    def _reload(self) -> None:
-        paths = sorted(self.folder.glob("[0-9]*.safetensors"))
+    def refresh(self) -> None:
+        """Learn of the parts that others have written since."""
+        known = set(self._parts)
+        paths = [path for path in sorted(self.folder.glob("[0-9]*.safetensors")) if path not in known]
         self._extend([(path, _read(path, "keys")) for path in paths])
 
     def _extend(self, parts: list[tuple[Path, Digests]]) -> None:
@@ -144,6 +146,11 @@ class EmbeddingStore:
         if key not in self._tables:
             self._tables[key] = Table(self.root / fingerprint / role)
         return self._tables[key]
+
+    def refresh(self) -> None:
+        """Learn of what other processes have written since the tables were opened."""
+        for table in self._tables.values():
+            table.refresh()
 
 
 def text_digests(texts: list[str], language: str) -> Digests:

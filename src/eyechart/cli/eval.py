@@ -5,7 +5,14 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from typing import Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from eyechart.config import Config
+    from eyechart.progress import Progress
+    from eyechart.run import JobReport
+    from eyechart.types import Job
 
 from eyechart.errors import UsageError
 
@@ -75,6 +82,9 @@ def _how(parser: argparse.ArgumentParser) -> None:
     add("--verbose", action="store_true", help=argparse.SUPPRESS)
     add("--not", dest="negated", choices=["quiet"], help=argparse.SUPPRESS)
     add("--distributed", action="store_true", help="share the jobs between the ranks of torchrun or Slurm")
+    add("--engine", default="local", choices=["local", "ray"], help="where the work runs")
+    add("--ray-address", help="an existing Ray cluster; without it, one is started on this machine")
+    add("--ray-workers", type=int, help="how many workers; by default one per GPU, else per CPU")
 
 
 def _prompts(parser: argparse.ArgumentParser) -> None:
@@ -185,6 +195,9 @@ _NOT_SETTINGS = {
     "distributed",
     "feature_root",
     "skip_load",
+    "engine",
+    "ray_address",
+    "ray_workers",
 }
 
 
@@ -199,18 +212,33 @@ def settings_of(args: argparse.Namespace) -> dict[str, Any]:
     return values
 
 
+def _start(args: argparse.Namespace, jobs: list[Job], config: Config, progress: Progress) -> Iterator[JobReport]:
+    """Hand the jobs to the engine that was asked for."""
+    if args.engine == "ray":
+        from eyechart.engine import ray
+
+        return ray.run_jobs(jobs, config, progress, address=args.ray_address, workers=args.ray_workers)
+    from eyechart.run import run_jobs
+
+    return run_jobs(jobs, config, progress)
+
+
 def run(args: argparse.Namespace) -> int:
     """Plan, run, and show a table."""
     from eyechart.cli.show import show_profiles, show_reports
     from eyechart.config import make_config
     from eyechart.progress import choose_progress
-    from eyechart.run import plan_jobs, run_jobs
+    from eyechart.run import plan_jobs
 
     config = make_config(settings_of(args))
     progress = choose_progress(quiet=args.quiet)
     jobs = plan_jobs(config, say=lambda line: sys.stderr.write(f"{line}\n"))
+    if args.distributed:
+        from eyechart.engine.ranks import rank_and_size, share_of
+
+        jobs = share_of(jobs, *rank_and_size())
     reports = []
-    for number, report in enumerate(run_jobs(jobs, config, progress), 1):
+    for number, report in enumerate(_start(args, jobs, config, progress), 1):
         reports.append(report)
         state = "failed" if report.error else "skipped, done before" if report.skipped else f"-> {report.job.output}"
         progress.say(f"[{number}/{len(jobs)}] {report.job.title}: {state}")

@@ -12,7 +12,7 @@ from eyechart.metrics.vectors import Vectors
 from eyechart.models.base import LazyEncoder
 from eyechart.progress import NoProgress, Progress
 from eyechart.stopwatch import Stopwatch
-from eyechart.store import EmbeddingStore, text_digests
+from eyechart.store import EmbeddingStore, Table, text_digests
 from eyechart.tasks.base import Embedded
 from eyechart.types import ModelCard, Notice, OnError, Sample
 
@@ -45,30 +45,51 @@ class LocalEmbeddings:
         """Describe the model, without loading it if it is known from an earlier run."""
         return self.model.card
 
+    def missing_ids(self, listing: Listing) -> list[str]:
+        """List the samples whose picture has no vector yet, the first of each picture, in order."""
+        missing = np.flatnonzero(self._table().missing(listing.digests))
+        first = {listing.digests[i].tobytes(): listing.entries[i].id for i in reversed(missing)}
+        return list(reversed(first.values()))
+
+    def embed_ids(self, listing: Listing, ids: set[str]) -> int:
+        """Embed the pictures of some samples; return how many were embedded now."""
+        chosen = [i for i, entry in enumerate(listing.entries) if entry.id in ids]
+        before = int(self._table().missing(listing.digests[chosen]).sum())
+        self._embed(listing, {listing.digests[i].tobytes() for i in chosen})
+        return before - int(self._table().missing(listing.digests[chosen]).sum())
+
     def images(self, listing: Listing) -> Embedded:
         """Embed the pictures of a listing; each distinct picture is encoded once per model, ever."""
-        table = self.store.table(self.card.fingerprint, "image")
-        missing = table.missing(listing.digests)
-        wanted = {listing.digests[i].tobytes() for i in np.flatnonzero(missing)}
-        failures: list[Failure] = []
-        if wanted:
-            with self.progress.step(f"pictures of {listing.info.name}", len(wanted)) as bar:
-                failures = embed_pictures(
-                    _missing_samples(listing, wanted),
-                    self.model,
-                    table,
-                    batch_size=self.batch_size,
-                    workers=self.workers,
-                    on_error=self.on_error,
-                    bar=bar,
-                    watch=self.watch,
-                )
+        table = self._table()
+        failures = self._embed(listing, {key.tobytes() for key in listing.digests})
         kept = np.flatnonzero(~table.missing(listing.digests))
         if len(kept) + len(failures) < len(listing):
             failures = _with_copies(listing, kept, failures)
         with self.watch.phase("store"):
             vectors = table.get(listing.digests[kept])
         return Embedded(vectors, kept, tuple(failures))
+
+    def _table(self) -> Table:
+        return self.store.table(self.card.fingerprint, "image")
+
+    def _embed(self, listing: Listing, keys: set[bytes]) -> list[Failure]:
+        """Encode those of the pictures that are not in the store."""
+        table = self._table()
+        missing = np.flatnonzero(table.missing(listing.digests))
+        wanted = {listing.digests[i].tobytes() for i in missing} & keys
+        if not wanted:
+            return []
+        with self.progress.step(f"pictures of {listing.info.name}", len(wanted)) as bar:
+            return embed_pictures(
+                _missing_samples(listing, wanted),
+                self.model,
+                table,
+                batch_size=self.batch_size,
+                workers=self.workers,
+                on_error=self.on_error,
+                bar=bar,
+                watch=self.watch,
+            )
 
     def texts(self, texts: Sequence[str], *, language: str = "en") -> Vectors:
         """Embed texts, each distinct one once, in the order given."""

@@ -1,0 +1,219 @@
+"""Jobs on a Ray cluster: one worker per slot, each with one model, all with the same store.
+
+Durability is the store's, not the engine's: vectors and results are files, so a dead worker's work is done again by
+another one, a killed driver is started again, and any engine goes on where another stopped. Tasks may therefore run
+twice without harm, and do: when nothing else is left, an idle worker repeats what another one has not finished, so
+that a lost node does not hold up the run.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from eyechart.config import Config
+from eyechart.engine.local import LocalEmbeddings
+from eyechart.errors import EyechartError, UsageError, missing_extra
+from eyechart.models.base import LazyEncoder
+from eyechart.progress import NoProgress, Progress
+from eyechart.results import is_done, read_result
+from eyechart.run import JobReport, Session, open_model, run_job
+from eyechart.types import Job, digest_json
+
+CHUNK_BATCHES = 8
+"""Batches of pictures per task: large enough to hide a millisecond of dispatch, small enough to share a dataset."""
+RESTARTS = 5
+POLL_SECONDS = 2.0
+
+
+class EngineError(EyechartError):
+    """The cluster could not do a task."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """A method of a worker and what it is given."""
+
+    method: str
+    arguments: tuple[Any, ...]
+
+
+class Worker:
+    """Runs on the cluster: keeps one model loaded and does what it is told."""
+
+    def __init__(self, config: Config, folder: str, environment: dict[str, str]) -> None:
+        os.environ.update(environment)
+        if Path(folder).is_dir():
+            os.chdir(folder)
+        self.config = config
+        self.session = Session()
+        self.model: LazyEncoder | None = None
+
+    def missing(self, job: Job) -> list[str]:
+        """List the pictures of a job that have no vector yet."""
+        listing = self.session.listing(job)
+        return self._embeddings(job).missing_ids(listing)
+
+    def embed(self, job: Job, ids: list[str]) -> int:
+        """Embed some pictures of a job."""
+        return self._embeddings(job).embed_ids(self.session.listing(job), set(ids))
+
+    def run(self, job: Job) -> JobReport:
+        """Do a whole job; what is in the store is not computed again."""
+        self.session.store.refresh()
+        try:
+            return JobReport(job, result=run_job(job, self._model(job), self.session, self.config))
+        except EyechartError as error:
+            return JobReport(job, error=error)
+
+    def _embeddings(self, job: Job) -> LocalEmbeddings:
+        self.session.store.refresh()
+        return LocalEmbeddings(
+            self._model(job),
+            self.session.store,
+            batch_size=job.batch_size,
+            workers=job.workers,
+            on_error="skip",  # the job itself decides what a broken picture means
+        )
+
+    def _model(self, job: Job) -> LazyEncoder:
+        if self.model is None or self.model.spec != job.model:
+            self.model = None  # two models may not fit beside each other
+            self.model = open_model(job.model)
+        return self.model
+
+
+def run_jobs(
+    jobs: Sequence[Job],
+    config: Config,
+    progress: Progress | None = None,
+    *,
+    address: str | None = None,
+    workers: int | None = None,
+) -> Iterator[JobReport]:
+    """Run jobs on a cluster and yield how each ended, as they end.
+
+    Args:
+        jobs: What to do; outputs and datasets must lie where every node sees them.
+        config: The run's settings.
+        progress: Where to report.
+        address: An existing cluster (``auto``, ``ray://...``); without it, one is started on this machine.
+        workers: How many; by default one per GPU, or per CPU where there is no GPU.
+    """
+    jobs = [replace(job, output=job.output.absolute()) for job in jobs]
+    todo = []
+    for job in jobs:
+        if config.skip_existing and is_done(job)[0]:
+            yield JobReport(job, result=read_result(job.output), skipped=True)
+        else:
+            todo.append(job)
+    if not todo:
+        return
+    crew = Crew.hire(config, address, workers)
+    try:
+        with (progress or NoProgress()).step("shards on the cluster", None) as bar:
+            for _ in crew.do(list(_chunks(crew, todo))):
+                bar.advance()
+        for call, report in crew.do([Call("run", (job,)) for job in todo]):
+            yield report if isinstance(report, JobReport) else JobReport(call.arguments[0], error=report)
+    finally:
+        crew.dismiss()
+
+
+def _chunks(crew: Crew, jobs: Sequence[Job]) -> Iterator[Call]:
+    """Cut large datasets into tasks; a batch holds the same pictures as it would on one machine."""
+    pairs = {digest_json([job.model, job.dataset]): job for job in jobs}
+    for call, ids in crew.do([Call("missing", (job,)) for job in pairs.values()]):
+        job = call.arguments[0]
+        step = CHUNK_BATCHES * job.batch_size
+        if isinstance(ids, list) and len(ids) > step:
+            yield from (Call("embed", (job, ids[i : i + step])) for i in range(0, len(ids), step))
+
+
+@dataclass
+class Crew:
+    """The workers, and who does what."""
+
+    ray: Any
+    idle: list[Any]
+    started: bool
+    """Whether the cluster is ours to shut down."""
+    running: dict[Any, tuple[Any, Sequence[Call], int]] = field(default_factory=dict)
+    """What each task is: its worker, the list of calls it belongs to, and its number in that list."""
+
+    @classmethod
+    def hire(cls, config: Config, address: str | None, workers: int | None) -> Crew:
+        """Connect, or start a cluster on this machine, and start the workers."""
+        try:
+            import ray
+        except ImportError as error:
+            raise missing_extra("ray", "ray") from error
+        started = not ray.is_initialized()
+        if started:
+            os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+            try:
+                ray.init(address=address, log_to_driver=False, include_dashboard=None if address else False)
+            except (ConnectionError, ValueError) as error:
+                raise UsageError(f"No Ray cluster at {address!r} ({error}).", advice="Check --ray-address.") from error
+        resources = ray.cluster_resources()
+        gpus = int(resources.get("GPU", 0))
+        count = workers or gpus or max(1, int(resources.get("CPU", 1)))
+        passed = {key: value for key, value in os.environ.items() if key in ("EYECHART_CACHE", "XDG_CACHE_HOME")}
+        actor = ray.remote(
+            num_cpus=0 if gpus else 1,
+            num_gpus=1 if gpus else 0,
+            max_restarts=RESTARTS,
+            max_task_retries=RESTARTS,
+            scheduling_strategy="SPREAD",
+        )(Worker)
+        return cls(ray, [actor.remote(config, os.getcwd(), passed) for _ in range(count)], started)  # noqa: PTH109
+
+    def do(self, calls: Sequence[Call]) -> Iterator[tuple[Call, Any]]:
+        """Do all calls and yield each with its value, or with the error that kept it from being done."""
+        queue, done = deque(range(len(calls))), set[int]()
+        while len(done) < len(calls):
+            self._assign(calls, queue, done)
+            ready, _ = self.ray.wait(list(self.running), num_returns=1, timeout=POLL_SECONDS)
+            for reference in ready:
+                worker, list_, number = self.running.pop(reference)
+                value = self._value(reference)
+                self.idle.append(worker)
+                # A repeated call of an earlier list may end late; its worker is free again, its value known.
+                if list_ is calls and number not in done:
+                    done.add(number)
+                    yield calls[number], value
+
+    def _assign(self, calls: Sequence[Call], queue: deque[int], done: set[int]) -> None:
+        """Give idle workers the next calls; when there are none, what others have not finished."""
+        while self.idle:
+            taken = [number for _, list_, number in self.running.values() if list_ is calls]
+            again = [number for number in dict.fromkeys(taken) if number not in done and taken.count(number) == 1]
+            if not queue and not again:
+                return
+            number = queue.popleft() if queue else again[0]
+            worker = self.idle.pop(0)
+            call = calls[number]
+            self.running[getattr(worker, call.method).remote(*call.arguments)] = (worker, calls, number)
+
+    def _value(self, reference: Any) -> Any:
+        """Return what a task gave, or why it could not be done, as an error of ours."""
+        try:
+            return self.ray.get(reference)
+        except self.ray.exceptions.RayTaskError as error:
+            cause = error.cause if isinstance(error.cause, EyechartError) else error
+            return cause if isinstance(cause, EyechartError) else EngineError(f"A worker failed: {error}")
+        except self.ray.exceptions.RayError as error:
+            return EngineError(
+                f"A worker died {RESTARTS} times ({type(error).__name__}).", advice="See the logs of the Ray cluster."
+            )
+
+    def dismiss(self) -> None:
+        """Stop the workers, and the cluster if it is ours."""
+        for worker in {*self.idle, *(worker for worker, _, _ in self.running.values())}:
+            self.ray.kill(worker)
+        if self.started:
+            self.ray.shutdown()
