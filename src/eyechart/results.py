@@ -78,13 +78,13 @@ def write_result(result: Result, records: Iterable[Mapping[str, Any]], output: P
     try:
         with atomic_file(target) as stream:
             for record in records:
-                line = to_json(record).encode() + b"\n"
+                line = to_json(record).encode("utf-8", "backslashreplace") + b"\n"
                 digest.update(line)
                 stream.write(line)
                 count += 1
         body = _to_dict(result)
         body["records"] = {"file": target.name, "count": count, "sha256": digest.hexdigest()}
-        write_atomic(output, (to_json(body, indent=1) + "\n").encode())
+        write_atomic(output, (to_json(body, indent=1) + "\n").encode("utf-8", "backslashreplace"))
     except OSError as error:
         raise ResultError(
             f"Cannot write the result {output} ({error.strerror}).",

@@ -13,6 +13,7 @@ COMMANDS = {
     "eval": "evaluate models on benchmarks",
     "demo": "evaluate the embedded model on the embedded data",
     "run": "run a task config: captions, image-text and text retrieval, as EvalScope's run_task",
+    "vlm": "tools for tables of questions: circular sets",
     "build": "make one table of many results: CSV, Parquet, Markdown, LaTeX",
     "compare": "compare models on the same samples",
 }

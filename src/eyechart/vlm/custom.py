@@ -12,7 +12,7 @@ from eyechart.metrics.answers import OPEN_METRICS
 from eyechart.metrics.cells import text_list
 from eyechart.vlm import datasets
 from eyechart.vlm.base import ImageBaseDataset
-from eyechart.vlm.benchmarks import Benchmark, known_benchmarks
+from eyechart.vlm.benchmarks import Benchmark, Judge, known_benchmarks
 from eyechart.vlm.folders import inside, lmu_data_root
 from eyechart.vlm.ratings import IGNORE_CASE
 from eyechart.vlm.rows import Table
@@ -31,8 +31,8 @@ class _Custom(ImageBaseDataset):
     def benchmark(self) -> Benchmark:
         """Say how this file is scored."""
         rating, metric = choose_rating(self.dataset_name, self.data, self.metric)
-        judge = "no" if rating in ("open", "caption") else "optional"
-        return Benchmark(self.dataset_name, type(self).__name__, rating, judge, metric=metric)  # type: ignore[arg-type]
+        judge: Judge = "no" if rating == "open" else "optional"
+        return Benchmark(self.dataset_name, type(self).__name__, rating, judge, metric=metric)
 
 
 class CustomMCQDataset(_Custom, datasets.ImageMCQDataset):
@@ -49,7 +49,7 @@ class CustomVQADataset(_Custom):
     """Anything else: yes/no and open questions, asked as they are."""
 
 
-class CustomCaptionDataset(_Custom, datasets.ImageCaptionDataset):
+class CustomCaptionDataset(datasets.ImageCaptionDataset):
     """Pictures with answers but no questions."""
 
 
@@ -57,7 +57,7 @@ def choose_rating(name: str, table: Table, metric: str = "") -> tuple[str, str]:
     """Return the rating of a custom table and, for open questions, its metric.
 
     Columns A and B mean multiple choice (circular with a column ``g_index`` or by name, as in VLMEvalKit); answers
-    that are all yes or no mean yes/no; no question means captions; everything else is open. The metric for open
+    that are all yes or no mean yes/no; everything else is open. The metric for open
     questions is normalised equality, or VQA accuracy where rows have three answers or more; ``metric`` overrules.
     """
     if "A" in table and "B" in table:
@@ -70,8 +70,6 @@ def choose_rating(name: str, table: Table, metric: str = "") -> tuple[str, str]:
     answers = [text_list(row.get("answer")) for row in table.rows]
     if answers and all(len(a) == 1 and a[0].strip().lower() in YES_NO for a in answers):
         return "yes_no", IGNORE_CASE
-    if "question" not in table:
-        return "caption", ""
     several = sum(len(a) >= 3 for a in answers) > len(answers) / 2
     return "open", "vqa_score" if several else "normalized_exact"
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import base64
 import binascii
 import io
+import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from eyechart.errors import DataError
-from eyechart.files import write_atomic
 from eyechart.media import MAX_BYTES, decode_image
 
 if TYPE_CHECKING:
@@ -39,7 +39,11 @@ def dump_picture(text: str, path: Path, source: str) -> None:
     if path.is_file() and path.stat().st_size == len(data) and path.read_bytes() == data:
         return
     decode_image(data, source)
-    write_atomic(path, data)
+    # In one step, but not flushed to disk: a picture that a crash spoils is found different, and written again.
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_name(f".tmp-{secrets.token_hex(6)}{path.suffix}")
+    aside.write_bytes(data)
+    aside.replace(path)
 
 
 def encode_image_to_base64(img: Image.Image, target_size: int = -1, fmt: str = "JPEG") -> str:

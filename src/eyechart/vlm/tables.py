@@ -72,8 +72,8 @@ def dump(data: Any, path: str | Path) -> None:
     elif file.suffix == ".csv":
         write_atomic(file, table.to_csv().encode("utf-8", "backslashreplace"))
     elif file.suffix == ".jsonl":
-        write_atomic(
-            file, "".join(to_json(row.to_dict()) + "\n" for row in table.rows).encode("utf-8", "surrogatepass")
-        )
+        lines = "".join(to_json(row.to_dict()) + "\n" for row in table.rows)
+        # A lone surrogate, which UTF-8 cannot hold, becomes the JSON escape for it.
+        write_atomic(file, lines.encode("utf-8", "backslashreplace"))
     else:
         raise DataError(f"{file} has no known format.", advice=f"Known: .json, {', '.join(READERS)}.")

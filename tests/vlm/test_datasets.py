@@ -1,0 +1,351 @@
+"""Dataset classes: recipes of others, tables of one's own, pictures that misbehave, files from elsewhere."""
+
+import hashlib
+import http.server
+import threading
+
+import pytest
+
+from eyechart import vlm
+from eyechart.errors import DataError, UsageError
+from eyechart.metrics.cells import as_text
+from eyechart.vlm.benchmarks import known_benchmarks
+from eyechart.vlm.download import fetch
+from eyechart.vlm.ratings import RATINGS
+from eyechart.vlm.tables import dump
+from support.vlm_data import picture_cell, write_benchmark
+
+# A benchmark written by the recipe for VLMEvalKit; only its import line names us.
+RECIPE = """
+from eyechart.vlm import *
+
+
+class ColorBench(ImageBaseDataset):
+    TYPE = 'VQA'
+    DATASET_URL = {'ColorBench': 'http://127.0.0.1:9/ColorBench.tsv'}
+    DATASET_MD5 = {'ColorBench': '00000000000000000000000000000000'}
+
+    def build_prompt(self, line):
+        if isinstance(line, int):
+            line = self.data.iloc[line]
+        if self.meta_only:
+            tgt_path = toliststr(line['image_path'])
+        else:
+            tgt_path = self.dump_image(line)
+        question = line['question']
+        msgs = []
+        if isinstance(tgt_path, list):
+            msgs.extend([dict(type='image', value=p) for p in tgt_path])
+        else:
+            msgs = [dict(type='image', value=tgt_path)]
+        msgs.append(dict(type='text', value=question + ' Answer with one color.'))
+        return msgs
+
+    def evaluate(self, eval_file, **judge_kwargs):
+        data = load(eval_file)
+        assert 'answer' in data and 'prediction' in data
+        data['prediction'] = [str(x) for x in data['prediction']]
+        lines = [data.iloc[i] for i in range(len(data))]
+        hits = [line['answer'] in line['prediction'].lower() for line in lines]
+        res = {'Overall': [sum(hits) / len(hits) * 100]}
+        for cate in sorted(set(data['category'])):
+            sub = [h for h, line in zip(hits, lines) if line['category'] == cate]
+            res[cate] = [sum(sub) / len(sub) * 100]
+        dump([{key: value[0] for key, value in res.items()}], eval_file.replace('.xlsx', '_acc.csv'))
+        return res
+"""
+
+
+def recipe_class():
+    space = {}
+    exec(compile(RECIPE, "recipe.py", "exec"), space)  # noqa: S102 - our own text, as a user's module
+    return space["ColorBench"]
+
+
+@pytest.fixture
+def colors(lmu_data):
+    rows = [
+        {"index": i, "question": "Which color?", "answer": color, "category": kind}
+        for i, (color, kind) in enumerate([("red", "warm"), ("blue", "cold"), ("orange", "warm")])
+    ]
+    return write_benchmark(lmu_data / "ColorBench.tsv", rows)
+
+
+def test_a_class_written_for_the_original_works_after_changing_its_import_line(colors, tmp_path, lmu_data):
+    dataset = recipe_class()("ColorBench")
+    dump(
+        [
+            {**row.small(), "prediction": text}
+            for row, text in zip(dataset.data.rows, ["RED", "green", "Orange!"], strict=True)
+        ],
+        tmp_path / "m_ColorBench.xlsx",
+    )
+
+    message = dataset.build_prompt(1)
+    result = dataset.evaluate(str(tmp_path / "m_ColorBench.xlsx"), model="exact_matching")
+
+    assert message == [
+        {"type": "image", "value": str(lmu_data / "images" / "ColorBench" / "1.png")},
+        {"type": "text", "value": "Which color? Answer with one color."},
+    ]
+    assert message == dataset.build_prompt(dataset.data.iloc[1])
+    assert result == {"Overall": [pytest.approx(200 / 3)], "cold": [0.0], "warm": [100.0]}
+    assert (tmp_path / "m_ColorBench_acc.csv").read_text().startswith("Overall,cold,warm\n")
+    assert dataset.supported_datasets() == ["ColorBench"]
+
+
+def test_the_catalogue_knows_every_family_of_the_guide():
+    names = known_benchmarks()
+    families = [
+        "MMBench_DEV_EN",
+        "MMBench_DEV_CN",
+        "MMBench_TEST_EN",
+        "CCBench",
+        "SEEDBench_IMG",
+        "MME",
+        "CORE_MM",
+        "MMVet",
+        "MMMU_DEV_VAL",
+        "COCO_VAL",
+        "OCRVQA_TEST",
+        "OCRVQA_TESTCORE",
+        "TextVQA_VAL",
+        "VCR_EN_EASY_ALL",
+        "VCR_ZH_HARD_500",
+        "MMMB_en",
+        "MMMB_tr",
+        "MMBench_dev_ru",
+        "POPE",
+        "HallusionBench",
+        "DocVQA_VAL",
+        "InfoVQA_VAL",
+        "ChartQA_TEST",
+        "OCRBench",
+        "MathVista_MINI",
+        "MathVision",
+        "MMStar",
+        "AI2D_TEST",
+        "RealWorldQA",
+        "ScienceQA_VAL",
+    ]
+
+    assert set(families) <= names.keys()
+    for benchmark in names.values():
+        assert benchmark.name in getattr(vlm, benchmark.dataset_class).DATASET_URL
+        assert benchmark.rating in RATINGS
+        assert benchmark.url.startswith("https://")
+        assert benchmark.md5 == "" or len(bytes.fromhex(benchmark.md5)) == 16
+
+
+@pytest.mark.parametrize(
+    ("rows", "cls", "rating", "metric"),
+    [
+        ([{"question": "q", "A": "x", "B": "y", "answer": "A"}], "CustomMCQDataset", "choice", ""),
+        ([{"question": "q", "A": "x", "B": "y", "answer": "A", "g_index": 0}], "CustomMCQDataset", "circular", ""),
+        ([{"question": "q", "answer": "yes"}, {"question": "q", "answer": "No"}], "CustomVQADataset", "yes_no", None),
+        ([{"question": "q", "answer": "a cat"}], "CustomVQADataset", "open", "normalized_exact"),
+        ([{"question": "q", "answer": "['a', 'b', 'c']"}], "CustomVQADataset", "open", "vqa_score"),
+        ([{"answer": "['a cat on a mat']"}], "CustomCaptionDataset", "caption", ""),
+    ],
+)
+def test_a_table_dropped_into_the_folder_is_a_benchmark(lmu_data, rows, cls, rating, metric):
+    write_benchmark(lmu_data / "Mine.tsv", [{"index": i, **row} for i, row in enumerate(rows)])
+
+    dataset = vlm.build_dataset("Mine")
+
+    assert type(dataset).__name__ == cls
+    assert dataset.benchmark.rating == rating
+    assert metric is None or dataset.benchmark.metric == metric
+
+
+def test_the_metric_of_open_questions_can_be_chosen(lmu_data, tmp_path):
+    write_benchmark(lmu_data / "Charts.tsv", [{"index": 0, "question": "How much?", "answer": "100"}])
+    dump([{"index": 0, "prediction": "104"}], tmp_path / "p.jsonl")
+
+    exact = vlm.build_dataset("Charts").evaluate(tmp_path / "p.jsonl")
+    relaxed = vlm.build_dataset("Charts", metric="relaxed_accuracy").evaluate(tmp_path / "p.jsonl")
+
+    assert (exact["Overall"], relaxed["Overall"]) == (0, 100)
+    with pytest.raises(UsageError, match="metric"):
+        vlm.build_dataset("Charts", metric="relaxed").evaluate(tmp_path / "p.jsonl")
+
+
+def test_an_unknown_name_gives_the_nearest():
+    with pytest.raises(UsageError) as caught:
+        vlm.build_dataset("MMStarr")
+
+    assert "MMStar" in caught.value.advice
+
+
+def test_rows_share_a_picture_by_index(lmu_data):
+    rows = [
+        {"index": 5, "image": picture_cell(9, 9), "question": "q"},
+        {"index": 1000005, "image": "5", "question": "q"},
+        {"index": 6, "image": "1000005", "question": "q"},
+    ]
+    write_benchmark(lmu_data / "Shared.tsv", rows)
+    dataset = vlm.build_dataset("Shared")
+
+    [first], [second] = dataset.dump_image(0), dataset.dump_image(1)
+
+    assert first != second
+    assert vlm.encode_image_file_to_base64(first) == vlm.encode_image_file_to_base64(second) == picture_cell(9, 9)
+    with pytest.raises(DataError, match="neither base64 nor the index"):
+        dataset.dump_image(2)  # one step only, as in the original
+
+
+def test_relative_paths_are_found_beside_the_pictures(lmu_data, tmp_path):
+    folder = lmu_data / "images" / "Named"
+    folder.mkdir(parents=True)
+    vlm.decode_base64_to_image_file(picture_cell(), folder / "cat.png")
+    (lmu_data / "Named.tsv").write_text("index\timage_path\tquestion\n0\tcat.png\tq\n")
+
+    message = vlm.build_dataset("Named").build_prompt(0)
+
+    assert message[0]["value"] == str(folder / "cat.png")
+
+
+@pytest.mark.parametrize("name", ["../../outside.png", "/etc/hostname", "a/../../../outside.png"])
+def test_a_path_that_leaves_the_folder_is_refused(lmu_data, tmp_path, name):
+    (tmp_path / "outside.png").write_bytes(b"secret")
+    write_benchmark(lmu_data / "Named.tsv", [{"index": 0, "image": None, "image_path": name, "question": "q"}])
+    write_benchmark(lmu_data / "Written.tsv", [{"index": 0, "image_path": name, "question": "q"}])
+    write_benchmark(lmu_data / "Index.tsv", [{"index": name.removesuffix(".png"), "question": "q"}])
+
+    for dataset in (vlm.CustomVQADataset("Named", skip_noimg=False), vlm.build_dataset("Written")):
+        with pytest.raises(DataError, match="leaves the folder"):
+            dataset.build_prompt(0)
+    with pytest.raises(DataError, match="leaves the folder"):
+        vlm.build_dataset("Index").build_prompt(0)
+    assert (tmp_path / "outside.png").read_bytes() == b"secret"
+
+
+def test_a_picture_bomb_is_refused(lmu_data):
+    import base64
+    import io
+
+    from PIL import Image
+
+    bomb = io.BytesIO()
+    Image.new("1", (20_000, 20_000)).save(bomb, "PNG")
+    cell = base64.b64encode(bomb.getvalue()).decode()
+    write_benchmark(lmu_data / "Bomb.tsv", [{"index": 0, "image": cell, "question": "q"}])
+
+    with pytest.raises(DataError, match=r"row '0': .*400000000 pixels"):
+        vlm.build_dataset("Bomb").build_prompt(0)
+    assert not list((lmu_data / "images").rglob("*.png"))
+
+
+def test_cells_are_never_evaluated(lmu_data, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code = "__import__('pathlib').Path('pwned').touch()"
+    rows = [
+        {"index": 0, "question": code, "answer": f"[{code}]", "A": code, "B": "=1+1", "category": code},
+        {"index": 1, "question": "q", "answer": f"['x', {code}]", "A": "x", "B": "y", "category": "c"},
+    ]
+    write_benchmark(lmu_data / "Code.tsv", rows)
+    dump([{"index": i, "prediction": code} for i in (0, 1)], tmp_path / "p.xlsx")
+    dataset = vlm.build_dataset("Code")
+
+    prompt = dataset.build_prompt(0)[-1]["value"]
+    dataset.evaluate(tmp_path / "p.xlsx")
+
+    assert code in prompt
+    assert as_text(dataset.data["answer"][1]) == rows[1]["answer"]
+    assert not (tmp_path / "pwned").exists()
+
+
+def test_a_repeated_index_is_refused(lmu_data):
+    write_benchmark(lmu_data / "Twice.tsv", [{"index": 1, "question": "q"}, {"index": 1, "question": "q"}])
+
+    with pytest.raises(DataError, match="index '1' occurs twice"):
+        vlm.build_dataset("Twice")
+
+
+def test_rows_without_a_picture_are_left_out_and_counted(lmu_data):
+    rows = [{"index": 0, "question": "q"}, {"index": 1, "image": None, "question": "q"}]
+    write_benchmark(lmu_data / "Some.tsv", rows)
+
+    dataset = vlm.build_dataset("Some")
+
+    assert len(dataset) == 1
+    assert [(notice.kind, notice.count) for notice in dataset.notices] == [("rows_without_picture", 1)]
+
+
+@pytest.fixture
+def web(tmp_path):
+    """A web server with one table."""
+    content = b"index\tquestion\tanswer\n0\tq\ta\n"
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_HEAD(self):
+            self.answer(body=False)
+
+        def do_GET(self):
+            self.answer(body=True)
+
+        def answer(self, *, body):
+            found = self.path == "/table.tsv"
+            self.send_response(200 if found else 404)
+            self.send_header("Content-Length", str(len(content) if found else 0))
+            self.end_headers()
+            if found and body:
+                self.wfile.write(content)
+
+        def log_message(self, *args):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}", hashlib.md5(content, usedforsecurity=False).hexdigest()
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_a_benchmark_is_downloaded_and_checked(web, lmu_data):
+    address, digest = web
+
+    where = {"DATASET_URL": {"Far": f"{address}/table.tsv"}, "DATASET_MD5": {"Far": digest}}
+    far = type("Far", (vlm.ImageVQADataset,), where)
+
+    dataset = far("Far", skip_noimg=False)
+
+    assert dataset.data["question"] == ["q"]
+    assert [path.name for path in lmu_data.iterdir() if not path.name.startswith(".")] == ["Far.tsv"]
+
+
+@pytest.mark.parametrize(
+    ("file", "digest", "message"), [("table.tsv", "0" * 32, "MD5"), ("none.tsv", "", "no file at")]
+)
+def test_a_wrong_or_missing_file_never_takes_the_place(web, tmp_path, file, digest, message):
+    address, _ = web
+
+    with pytest.raises(DataError, match=message) as caught:
+        fetch(f"{address}/{file}", tmp_path / "b.tsv", digest)
+
+    assert str(tmp_path / "b.tsv") in caught.value.advice
+    assert not list(tmp_path.glob("b.tsv*"))
+
+
+def test_circular_sets_are_made_and_scored(lmu_data, tmp_path, capsys):
+    from eyechart.cli import main
+
+    rows = [
+        {"index": 1, "question": "q", "A": "cat", "B": "dog", "C": "cow", "answer": "B"},
+        {"index": 2, "question": "q", "A": "both A and B", "B": "dog", "answer": "B"},
+    ]
+    write_benchmark(lmu_data / "Pets.tsv", rows)
+
+    assert main(["vlm", "circular", str(lmu_data / "Pets.tsv")]) == 0
+    dataset = vlm.build_dataset("Pets_circular")
+
+    assert capsys.readouterr().out.startswith("2 questions, 4 rows, 1 not rotated")
+    assert dataset.data["index"] == [1, 2, 1000001, 2000001]
+    assert dataset.data["answer"] == ["B", "B", "A", "C"]
+    assert dataset.benchmark.rating == "circular"
+    assert all(dataset.dump_image(i) for i in range(4))
+    rows = [{"index": i, "prediction": p} for i, p in zip(dataset.data["index"], ["B", "A", "A", "C"], strict=True)]
+    dump(rows, tmp_path / "p.jsonl")
+    assert dataset.evaluate(tmp_path / "p.jsonl").rows[0]["Overall"] == 0.5

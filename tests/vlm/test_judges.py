@@ -1,0 +1,222 @@
+"""Judges: what they are asked, what becomes of their replies, and what happens without them."""
+
+import pytest
+
+from eyechart import vlm
+from eyechart.errors import EyechartError, UsageError
+from eyechart.run import evaluate
+from eyechart.types import Answer
+from eyechart.vlm.benchmarks import Benchmark
+from eyechart.vlm.judges import DialogueForm, ExtractForm, GradeForm, Judge, judge_of_model
+from eyechart.vlm.scoring import score
+from eyechart.vlm.tables import dump
+from support.openai_server import OpenAIServer, Status
+from support.vlm_data import write_benchmark
+
+PETS = [
+    {"index": i, "question": f"Which animal is number {i}?", "A": "cat", "B": "dog", "answer": answer}
+    for i, answer in enumerate("ABAB")
+]
+SAID = ["A", "B", "a small feline", "hard to tell"]
+
+
+def predict(rows, said):
+    return [{**row, "prediction": text} for row, text in zip(rows, said, strict=True)]
+
+
+def text_of(body):
+    content = body["messages"][-1]["content"]
+    return content if isinstance(content, str) else content[-1]["text"]
+
+
+@pytest.fixture
+def pets(lmu_data):
+    return write_benchmark(lmu_data / "Pets.tsv", PETS)
+
+
+def answer_pets(body):
+    """Play the model that is judged, and its judge."""
+    text = text_of(body)
+    if text.endswith("Your output: "):
+        return "A" if "feline" in text else "cannot say"
+    return next(said for row, said in zip(PETS, SAID, strict=True) if row["question"] in text)
+
+
+def run_pets(server, tmp_path, **questions):
+    [result] = evaluate(
+        dataset=["Pets"],
+        model=["test-model"],
+        model_type="api",
+        output=str(tmp_path / "r.json"),
+        questions={"api_base": server.api_base, "tries": 1, **questions},
+    )
+    return result
+
+
+def test_a_judge_reads_what_no_rule_can_and_unreadable_verdicts_are_unscored(pets, tmp_path):
+    with OpenAIServer(answer=answer_pets) as server:
+        plain = run_pets(server, tmp_path)
+        judged = run_pets(server, tmp_path, judge="judge-model", judge_api_base=server.api_base)
+        asked = len(server.requests)
+        again = run_pets(server, tmp_path, judge="judge-model", judge_api_base=server.api_base)
+        asked_again = len(server.requests) - asked
+
+    assert plain.metrics["accuracy"] == 0.5
+    assert plain.details["decided_by"] == "exact_matching"
+    assert judged.metrics["accuracy"] == 1.0  # three of three: the fourth has no readable verdict
+    assert judged.counts["unscored"] == 1
+    assert judged.details["decided_by"] == "judge-model"
+    assert judged.details["rules"] == {"letter": 2, "judge": 1, "unreadable verdict": 1}
+    assert [notice["kind"] for notice in judged.notices if "verdict" in notice["kind"]] == ["unreadable_verdicts"]
+    assert asked == 4 + 1 + 3  # four questions; one verdict at once, one tried three times
+    assert again.metrics == judged.metrics
+    assert asked_again == 0  # verdicts are stored, unreadable ones too
+
+
+def test_a_dead_judge_is_an_error_and_a_fallback_has_its_own_name(pets, tmp_path):
+    dead = Status(503)
+    with OpenAIServer(answer=answer_pets) as server, OpenAIServer(fault=dead) as judge:
+        with pytest.raises(EyechartError):
+            run_pets(server, tmp_path, judge="judge-model", judge_api_base=judge.api_base)
+        result = run_pets(
+            server,
+            tmp_path,
+            judge="judge-model",
+            judge_api_base=judge.api_base,
+            judge_fallback="exact_matching",
+        )
+
+    assert result.details["decided_by"] == "exact_matching"
+    assert result.metrics["accuracy"] == 0.5
+    assert [notice["kind"] for notice in result.notices][0] == "judge_failed"
+
+
+def test_a_benchmark_that_needs_a_judge_is_refused_before_anything_is_asked(lmu_data, tmp_path):
+    write_benchmark(lmu_data / "MMVet.tsv", [{"index": 0, "question": "q", "answer": "a", "category": "ocr"}])
+    with OpenAIServer() as server:
+        with pytest.raises(UsageError, match="only be scored by a judge"):
+            evaluate(
+                dataset=["MMVet"],
+                model=["test-model"],
+                model_type="api",
+                output=str(tmp_path / "r.json"),
+                questions={"api_base": server.api_base},
+            )
+        assert not server.requests
+
+
+def test_a_test_split_without_answers_can_only_be_asked(lmu_data, tmp_path):
+    write_benchmark(lmu_data / "MMBench_TEST_EN.tsv", [{"index": 0, "question": "q", "A": "x", "B": "y"}])
+    settings = {"dataset": ["MMBench_TEST_EN"], "model": ["test-model"], "model_type": "api"}
+    settings["output"] = str(tmp_path / "r.json")
+    with OpenAIServer(answer=lambda body: "A") as server:
+        with pytest.raises(UsageError, match="no answers"):
+            evaluate(**settings, questions={"api_base": server.api_base})
+        [result] = evaluate(**settings, questions={"api_base": server.api_base, "mode": "infer"})
+
+    assert result.metrics == {"answered": 1.0}
+    assert (tmp_path / "r.xlsx").is_file()
+
+
+def test_grades_make_the_score_of_open_questions():
+    rows = [
+        {"index": i, "question": "q", "answer": "x", "category": "ocr,math", "prediction": text}
+        for i, text in enumerate(["good", "half", "silly"])
+    ]
+
+    class Grader:
+        def generate(self, text):
+            return {"good": "1.0", "half": "0.5"}.get(text.split(" | ")[-2], "great answer!")
+
+    scored = score(rows, Benchmark("MMVet", "MMVet", "mmvet", "required"), judge=judge_of_model(Grader()))
+
+    assert [reading.correct for reading in scored.readings] == [1.0, 0.5, None]
+    assert scored.unscored == 1
+    assert scored.table["score"]["Overall"] == [2, 75.0]
+
+
+@pytest.mark.parametrize("reply", ["nan", "inf", "2", "-0.1", "0.5 because", "", "1e3", "__import__('os')"])
+def test_only_a_number_between_0_and_1_is_a_grade(reply):
+    assert GradeForm().parse(reply, {}) is None
+
+
+@pytest.mark.parametrize(
+    "reply", ["{}", "no", '{"Overall Score": 5}', "[1]", '{"Creativity": "__import__"}', "{" * 9000]
+)
+def test_only_complete_grades_of_a_dialogue_are_read(reply):
+    assert DialogueForm().parse(reply, {}) is None
+
+
+def test_dialogues_are_graded_turn_by_turn():
+    rows = [{"index": 7, "question": "['q1', 'q2']", "answer": "['a1', 'a2']", "prediction": "['r1', 'r2']"}]
+    grades = "{" + ", ".join(f'"{name}": {{n}}' for name in DialogueForm.DIMENSIONS) + "}"
+
+    class Grader:
+        def generate(self, text):
+            return grades.replace("{n}", "8" if "Reply: r1" in text else "4")
+
+    scored = score(rows, Benchmark("MMDU", "MMDUDataset", "dialogue", "required"), judge=judge_of_model(Grader()))
+
+    assert [row["index"] for row in scored.rows] == ["7/0", "7/1"]
+    assert scored.table["all"]["Overall Score"] == 60
+    assert [reading.correct for reading in scored.readings] == [0.8, 0.4]
+
+
+def test_a_judge_extracts_the_answer_of_a_long_solution():
+    row = {
+        "index": 0, "question": "2+2?", "question_type": "free_form", "answer_type": "integer", "answer": "4",
+        "task": "t", "skills": "['s']", "prediction": "Two and two make four, so 4 it is.",
+    }  # fmt: skip
+    benchmark = Benchmark("MathVista_MINI", "MathVista", "mathvista", "optional")
+
+    class Extractor:
+        def generate(self, text):
+            assert text.endswith("Final answer: ")
+            return "4"
+
+    alone = score([row], benchmark)
+    judged = score([row], benchmark, judge=judge_of_model(Extractor()))
+
+    assert (alone.readings[0].correct, judged.readings[0].correct) == (0.0, 1.0)
+    assert ExtractForm().parse("x" * 501, row) is None
+
+
+def test_rotations_of_a_lost_question_are_not_judged():
+    rows = [
+        {"index": 1, "question": "q", "A": "cat", "B": "dog", "answer": "A", "prediction": "B", "g_index": 1},
+        {"index": 1000001, "question": "q", "A": "dog", "B": "cat", "answer": "B", "prediction": "??", "g_index": 1},
+        {"index": 2, "question": "q", "A": "cat", "B": "dog", "answer": "A", "prediction": "A", "g_index": 2},
+        {"index": 1000002, "question": "q", "A": "dog", "B": "cat", "answer": "B", "prediction": "??", "g_index": 2},
+    ]
+    asked = []
+
+    def ask(prompts, attempt):
+        for prompt in prompts:
+            asked.append(prompt.id)
+            yield prompt.id, Answer("B")
+
+    scored = score(rows, Benchmark("X", "X", "circular", "optional"), judge=Judge("j", ask))
+
+    assert asked == ["3"]
+    assert scored.table[0]["Overall"] == 0.5
+    assert scored.rating.units(scored.rows, scored.readings) == [("1", 0.0), ("2", 1.0)]
+
+
+def test_evaluate_takes_a_judge_as_the_original_does(pets, tmp_path):
+    dump(predict(PETS, SAID), tmp_path / "m_Pets.xlsx")
+    dataset = vlm.build_dataset("Pets")
+
+    with OpenAIServer(answer=answer_pets) as server:
+        table = dataset.evaluate(tmp_path / "m_Pets.xlsx", model="gpt-x", api_base=server.api_base, retry=1)
+
+    assert table.rows[0]["Overall"] == 1.0
+    assert (tmp_path / "m_Pets_gpt-x_result.xlsx").is_file()
+
+
+def test_the_extractors_disagreement_is_counted():
+    rows = predict(PETS[:2], ["b", "B"])  # a small letter is read by the strict rules only
+
+    scored = score(rows, Benchmark("Pets", "X", "choice", "optional"))
+
+    assert scored.disagreement["decided"] == "vlmeval"
+    assert (scored.disagreement["differ"], scored.disagreement["n"]) == (1, 2)

@@ -1,0 +1,165 @@
+"""Model classes written for VLMEvalKit, alone and in a run."""
+
+import sys
+
+import pytest
+
+from eyechart import vlm
+from eyechart.errors import UsageError
+from eyechart.types import Message, ModelSpec
+from eyechart.vlm.python_models import PythonFamily, PythonGenerator
+from support.vlm_data import picture_cell, write_benchmark
+
+
+class Echo(vlm.BaseModel):
+    """Says what it sees: the names of pictures, and texts."""
+
+    INTERLEAVE = False
+
+    def generate_inner(self, message, dataset=None):
+        prompt, image = self.message_to_promptimg(message, dataset=dataset)
+        return f"{dataset}: {prompt} [{image and image.rsplit('/', 1)[-1]}]"
+
+    def chat_inner(self, message, dataset=None):
+        return f"{len(message)} turns, last: {message[-1]['content'][-1]['value']}"
+
+
+@pytest.fixture
+def apple(tmp_path):
+    path = tmp_path / "apple.png"
+    vlm.decode_base64_to_image_file(picture_cell(), path)
+    return str(path)
+
+
+def test_every_form_of_message_means_the_same(apple):
+    model = Echo()
+    forms = [
+        [{"type": "image", "value": apple}, {"type": "text", "value": "What is it?"}],
+        [apple, "What is it?"],
+    ]
+
+    assert {model.generate(form, dataset="D") for form in forms} == {"D: What is it? [apple.png]"}
+    assert model.generate("hi") == "None: hi [None]"
+    assert model.generate({"type": "text", "value": "hi"}) == "None: hi [None]"
+
+
+def test_data_urls_become_files(lmu_data):
+    [item] = vlm.preproc_content([f"data:image/png;base64,{picture_cell()}"])
+
+    assert item["type"] == "image"
+    assert item["value"].startswith(str(lmu_data / "files"))
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        42,
+        ["a", {"type": "text", "value": "b"}],
+        [{"type": "audio", "value": "x"}],
+        [{"type": "image", "value": "missing.png"}],
+        [{"type": "text"}],
+    ],
+)
+def test_what_is_no_message_is_refused(message):
+    with pytest.raises(AssertionError):
+        Echo().generate(message)
+
+
+def test_a_failing_chat_drops_its_oldest_turns():
+    lengths = []
+
+    class Forgetful(vlm.BaseModel):
+        def chat_inner(self, message, dataset=None):
+            lengths.append(len(message))
+            if len(message) > 1:
+                raise RuntimeError("too long")
+            return "ok"
+
+    turns = [{"role": role, "content": "x"} for role in ("user", "assistant", "user", "assistant", "user")]
+
+    assert Forgetful().chat(turns) == "ok"
+    assert lengths == [5, 3, 1]
+    with pytest.raises(AssertionError, match="last turn"):
+        Forgetful().chat(turns[:2])
+
+
+def test_several_pictures_leave_their_places_in_an_apis_prompt():
+    message = [
+        {"type": "text", "value": "first"},
+        {"type": "image", "value": "a.png"},
+        {"type": "text", "value": "second"},
+        {"type": "image", "value": "b.png"},
+    ]
+
+    assert vlm.BaseModel().message_to_promptimg(message) == ("first\nsecond", "a.png")
+    assert vlm.BaseAPI().message_to_promptimg(message) == ("first\n<image>\nsecond\n<image>", "a.png")
+
+
+def test_an_api_model_says_what_came_instead_of_an_answer():
+    replies = iter([(1, "partial", "busy"), (1, "partial", "busy")])
+
+    class Busy(vlm.BaseAPI):
+        def generate_inner(self, message, dataset=None, **kwargs):
+            return next(replies)
+
+    assert Busy(retry=2, wait=0).generate("x") == "partial"
+    assert Busy.is_api
+
+
+def test_a_class_is_found_by_module_path(tmp_path, monkeypatch):
+    (tmp_path / "my_models.py").write_text(
+        "class Model:\n    def __init__(self, word='yes'):\n        self.word = word\n"
+        "    def generate(self, message, dataset=None):\n        return f'<think>hm</think>{self.word}'\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    spec = ModelSpec("python", "my_models:Model", options={"word": "no", "dataset": "D"})
+
+    PythonFamily().check(spec)
+    answer = PythonGenerator(spec).generate([Message("user", ("hello",))])
+
+    assert (answer.text, answer.thinking) == ("no", "hm")
+    for name in ("my_models:Nothing", "no_such_module:Model"):
+        with pytest.raises(UsageError, match="Cannot import"):
+            PythonFamily().check(ModelSpec("python", name))
+    del sys.modules["my_models"]
+
+
+CUSTOM = """
+from eyechart.vlm import BaseModel
+
+class Shouting(BaseModel):
+    def use_custom_prompt(self, dataset):
+        return dataset == 'Pets'
+
+    def build_prompt(self, line, dataset=None):
+        paths = self.dump_image(line, dataset)
+        return [dict(type='image', value=p) for p in paths] + [dict(type='text', value=line['question'].upper())]
+
+    def generate_inner(self, message, dataset=None):
+        if 'CRASH' in message[-1]['value']:
+            raise RuntimeError('out of luck')
+        return message[-1]['value']
+"""
+
+
+def test_a_class_of_ones_own_runs_with_its_own_prompts(lmu_data, tmp_path, monkeypatch):
+    from eyechart.run import evaluate
+
+    (tmp_path / "shouting.py").write_text(CUSTOM)
+    monkeypatch.syspath_prepend(tmp_path)
+    rows = [
+        {"index": 0, "question": "say cat", "answer": "SAY CAT"},
+        {"index": 1, "question": "say dog", "answer": "dog"},
+        {"index": 2, "question": "crash", "answer": "dog"},
+    ]
+    write_benchmark(lmu_data / "Pets.tsv", rows)
+
+    [result] = evaluate(
+        dataset=["Pets"], model=["python:shouting:Shouting"], output=str(tmp_path / "r.json"), on_error="skip"
+    )
+
+    assert result.metrics["accuracy"] == 0.5
+    assert [record["prediction"] for record in result.iter_records()] == ["SAY CAT", "SAY DOG"]
+    assert result.counts == {"listed": 3, "scored": 2, "failed": 1, "unscored": 0, "repeats": 1}
+    assert result.failures == ({"id": "2", "reason": "RuntimeError: out of luck"},)
+    del sys.modules["shouting"]
