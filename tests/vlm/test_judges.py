@@ -17,6 +17,7 @@ PETS = [
     {"index": i, "question": f"Which animal is number {i}?", "A": "cat", "B": "dog", "answer": answer}
     for i, answer in enumerate("ABAB")
 ]
+MODELS = ("test-model", "judge-model")
 SAID = ["A", "B", "a small feline", "hard to tell"]
 
 
@@ -54,7 +55,7 @@ def run_pets(server, tmp_path, **questions):
 
 
 def test_a_judge_reads_what_no_rule_can_and_unreadable_verdicts_are_unscored(pets, tmp_path):
-    with OpenAIServer(answer=answer_pets) as server:
+    with OpenAIServer(answer=answer_pets, models=MODELS) as server:
         plain = run_pets(server, tmp_path)
         judged = run_pets(server, tmp_path, judge="judge-model", judge_api_base=server.api_base)
         asked = len(server.requests)
@@ -75,8 +76,8 @@ def test_a_judge_reads_what_no_rule_can_and_unreadable_verdicts_are_unscored(pet
 
 def test_a_dead_judge_is_an_error_and_a_fallback_has_its_own_name(pets, tmp_path):
     dead = Status(503)
-    with OpenAIServer(answer=answer_pets) as server, OpenAIServer(fault=dead) as judge:
-        with pytest.raises(EyechartError):
+    with OpenAIServer(answer=answer_pets) as server, OpenAIServer(fault=dead, models=MODELS) as judge:
+        with pytest.raises(EyechartError, match="judge-model did not answer"):
             run_pets(server, tmp_path, judge="judge-model", judge_api_base=judge.api_base)
         result = run_pets(
             server,
@@ -88,7 +89,7 @@ def test_a_dead_judge_is_an_error_and_a_fallback_has_its_own_name(pets, tmp_path
 
     assert result.details["decided_by"] == "exact_matching"
     assert result.metrics["accuracy"] == 0.5
-    assert [notice["kind"] for notice in result.notices][0] == "judge_failed"
+    assert result.notices[0]["kind"] == "judge_failed"
 
 
 def test_a_benchmark_that_needs_a_judge_is_refused_before_anything_is_asked(lmu_data, tmp_path):
@@ -206,11 +207,11 @@ def test_evaluate_takes_a_judge_as_the_original_does(pets, tmp_path):
     dump(predict(PETS, SAID), tmp_path / "m_Pets.xlsx")
     dataset = vlm.build_dataset("Pets")
 
-    with OpenAIServer(answer=answer_pets) as server:
-        table = dataset.evaluate(tmp_path / "m_Pets.xlsx", model="gpt-x", api_base=server.api_base, retry=1)
+    with OpenAIServer(answer=answer_pets, models=MODELS) as server:
+        table = dataset.evaluate(tmp_path / "m_Pets.xlsx", model="judge-model", api_base=server.api_base, retry=1)
 
     assert table.rows[0]["Overall"] == 1.0
-    assert (tmp_path / "m_Pets_gpt-x_result.xlsx").is_file()
+    assert (tmp_path / "m_Pets_judge-model_result.xlsx").is_file()
 
 
 def test_the_extractors_disagreement_is_counted():

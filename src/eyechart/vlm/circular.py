@@ -6,9 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from eyechart.errors import DataError
-from eyechart.metrics.cells import as_text
 from eyechart.metrics.circular import can_rotate, circular_rows, row_index
-from eyechart.vlm.pictures import SHARED
 from eyechart.vlm.rows import STORED, Record, Table
 from eyechart.vlm.tsv import read_tsv, write_tsv
 
@@ -42,7 +40,7 @@ def make_circular(source: Path, target: Path) -> Made:
     originals = {row_index(row): row for row in table.rows}
     columns = [*table.columns, *(["g_index"] if "g_index" not in table else [])]
     write_tsv(target, Table((_full(row, originals) for row in rows), columns))
-    kept = sum(not can_rotate(row.small()) for row in table.rows)
+    kept = sum(not can_rotate(row.without("image")) for row in table.rows)
     return Made(len(table), len(rows), kept)
 
 
@@ -52,10 +50,9 @@ _HERE = "<picture>"
 
 def _light(row: Record) -> dict[str, object]:
     """Return a row without its picture's bytes: a large picture is a mark."""
-    cells = row.small()
-    in_file = row.has("image") and "image" not in cells
-    if in_file or len(as_text(cells.get("image"))) > SHARED:
-        cells["image"] = _HERE
+    cells = row.without("image")
+    if "image" in row:
+        cells["image"] = _HERE if row.is_large("image") else row["image"]
     return cells
 
 

@@ -64,7 +64,7 @@ def rows_of(dataset: ImageBaseDataset, eval_file: Path) -> list[dict[str, Any]]:
         if index not in known or index in rows:
             why = "two predictions" if index in rows else "a prediction but no row of the dataset"
             raise DataError(f"{eval_file}: the index {index!r} has {why}.", advice="Is it the file of this dataset?")
-        rows[index] = {**row.small(), **known[index].small()}
+        rows[index] = {**row.without("image"), **known[index].without("image")}
     return list(rows.values())
 
 

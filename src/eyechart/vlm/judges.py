@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from eyechart.errors import ModelError
 from eyechart.metrics.answers import infer_choice, yes_or_no
 from eyechart.metrics.cells import Row, as_text, options_of, text_list
 from eyechart.types import Answer, Message, Prompt
@@ -186,7 +187,11 @@ class Judge:
     ask: Ask
 
     def verdicts(self, form: JudgeForm, rows: Sequence[tuple[str, Row]]) -> dict[str, Any]:
-        """Return a verdict for each row by its id; None where no reply could be read."""
+        """Return a verdict for each row by its id; None where no reply could be read.
+
+        Raises:
+            ModelError: If the judge gives no reply at all: that is no verdict, and must not pass for one.
+        """
         verdicts: dict[str, Any] = {name: None for name, _ in rows}
         left = dict(rows)
         for attempt in range(form.tries):
@@ -194,9 +199,12 @@ class Judge:
                 break
             prompts = [Prompt(name, (Message("user", (form.question(row),)),)) for name, row in left.items()]
             for name, answer in list(self.ask(prompts, attempt)):
-                verdict = None if answer.error else form.parse(answer.text, left[name])
-                if verdict is not None:
-                    verdicts[name] = verdict
+                if answer.error:
+                    raise ModelError(
+                        f"The judge {self.name} did not answer: {answer.error}",
+                        advice="Its verdicts so far are kept: run the same command when it answers again.",
+                    )
+                verdicts[name] = form.parse(answer.text, left[name])
             left = {name: row for name, row in left.items() if verdicts[name] is None}
         return verdicts
 

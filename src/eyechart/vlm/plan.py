@@ -41,9 +41,10 @@ def plan_questions(config: Config) -> list[Job]:
 
 def model_names(config: Config) -> list[str]:
     """Return the models: those of ``--model``, or of ``--pretrained`` where only that was given."""
-    defaults = Config.model_fields
-    only_weights = config.model == defaults["model"].default and config.pretrained != defaults["pretrained"].default
-    return list(dict.fromkeys(config.pretrained if only_weights else config.model))
+    names = [name for name in config.model or config.pretrained if name]
+    if not names:
+        raise UsageError("No model is named.", advice="Name one: --model NAME, a folder, or python:module:Class.")
+    return list(dict.fromkeys(names))
 
 
 def _job(config: Config, name: str, dataset: str) -> Job:

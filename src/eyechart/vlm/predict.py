@@ -21,9 +21,6 @@ from eyechart.vlm.xlsx import write_xlsx
 Ask = Callable[[Iterable[Prompt]], Iterable[tuple[str, Answer]]]
 Tick = Callable[[], None]
 
-HIDDEN = frozenset({"image"})
-"""Columns that are not repeated in files of predictions."""
-
 
 @dataclass
 class Predictions:
@@ -116,7 +113,7 @@ class _Asking:
                 found.failures.append(Failure(index, error or "no answer came back"))
                 continue
             prompt, pictures = self.asked[index]
-            cells = {key: value for key, value in row.small().items() if key not in HIDDEN}
+            cells = row.without("image")
             thinking = "\n".join(answer.thinking for answer in answers if answer.thinking)
             found.rows.append(
                 {

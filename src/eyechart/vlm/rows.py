@@ -64,9 +64,13 @@ class Record(MutableMapping[str, Cell]):
         """Return all cells, large ones included."""
         return dict(self)
 
-    def small(self) -> dict[str, Cell]:
-        """Return the cells that are in memory: everything but pictures."""
-        return {key: value for key, value in self._cells.items() if value is not STORED}
+    def is_large(self, column: str) -> bool:
+        """Tell whether a cell was left in its file."""
+        return self._cells.get(column) is STORED
+
+    def without(self, *columns: str) -> dict[str, Cell]:
+        """Return all cells but some, such as the pictures, which are not read then."""
+        return {key: self[key] for key in self._cells if key not in columns}
 
 
 class Table:

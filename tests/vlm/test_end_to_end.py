@@ -1,0 +1,352 @@
+"""Whole runs on 50 real photos: a scripted server, a real architecture with random weights, kill -9 and resume."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from eyechart import vlm
+from eyechart.cli import main
+from eyechart.errors import EyechartError
+from eyechart.run import evaluate
+from eyechart.stats import wilson
+from eyechart.vlm.tables import load_table
+from support.coco_qa import write_coco_qa
+from support.openai_server import OpenAIServer, Status
+from support.vlm_data import picture_cell, write_benchmark
+
+
+@pytest.fixture
+def coco(lmu_data):
+    write_coco_qa(lmu_data / "COCOQA.tsv")
+    return vlm.build_dataset("COCOQA")
+
+
+def asked(body):
+    return [part["text"] for part in body["messages"][-1]["content"] if part["type"] == "text"][-1]
+
+
+def answers_of(dataset, wrong=()):
+    """Make a server's script: the right answer, except for some questions."""
+    right = {row["question"]: row["answer"] for row in dataset.data.rows}
+    bad = {dataset.data.rows[i]["question"] for i in wrong}
+    return lambda body: "no idea" if asked(body) in bad else f"<think>let me see</think>{right[asked(body)].title()}."
+
+
+def settings(tmp_path, server, **questions):
+    return {
+        "dataset": ["COCOQA"],
+        "model": ["test-model"],
+        "model_type": "api",
+        "output": str(tmp_path / "out" / "{model}_{dataset}.json"),
+        "questions": {"api_base": server.api_base, "tries": 2, **questions},
+    }
+
+
+def test_photos_and_questions_through_a_server(coco, tmp_path):
+    with OpenAIServer(answer=answers_of(coco, wrong=range(10))) as server:
+        [result] = evaluate(**settings(tmp_path, server))
+        requests = list(server.requests)
+
+    low, high = wilson(40, 50)
+    assert len(requests) == 50
+    assert result.metrics["accuracy"] == 0.8
+    assert result.intervals["accuracy"] == pytest.approx((low, high), abs=0.02)
+    assert result.counts["scored"] == 50
+    assert result.details["metric"] == "normalized_exact"
+    records = list(result.iter_records())
+    assert [record["correct"] for record in records] == [0.0] * 10 + [1.0] * 40
+    assert records[20]["thinking"] == "let me see"
+    assert set(records[0]) == {
+        "id", "question", "options", "answer", "prediction", "extracted", "rule", "correct", "thinking", "category",
+    }  # fmt: skip
+    sent = requests[0].body["messages"][-1]["content"][0]["image_url"]["url"]
+    assert sent.startswith("data:image/jpeg;base64,")
+    sheet, lines = (load_table(tmp_path / "out" / f"test-model_COCOQA.{suffix}") for suffix in ("xlsx", "jsonl"))
+    assert sheet["prediction"] == lines["prediction"]
+    assert sheet["index"] == list(range(50))
+    assert "image" not in sheet
+
+
+def test_a_finished_run_asks_nothing_again_and_can_be_scored_otherwise(coco, tmp_path):
+    with OpenAIServer(answer=answers_of(coco)) as server:
+        evaluate(**settings(tmp_path, server, mode="infer"))
+        paid = len(server.requests)
+        [scored] = evaluate(**settings(tmp_path, server, mode="eval", metric="anls"))
+        [again] = evaluate(**settings(tmp_path, server))
+        assert len(server.requests) == paid == 50
+
+    assert scored.details["metric"] == "anls"
+    assert again.metrics["accuracy"] == 1.0
+
+
+KILLED = """
+import sys
+from eyechart.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_kill_9_and_resume_asks_no_answered_question_again(coco, tmp_path):
+    script = answers_of(coco)
+    with OpenAIServer(answer=script, delay=0.15) as server:
+        command = [
+            *(sys.executable, "-c", KILLED, "eval", "--dataset", "COCOQA", "--model", "test-model"),
+            *("--model_type", "api", "--api_base", server.api_base, "--concurrency", "3", "--quiet"),
+            *("--output", str(tmp_path / "r.json")),
+        ]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE)
+        deadline = time.monotonic() + 100
+        while len(server.requests) < 15 and time.monotonic() < deadline and process.poll() is None:
+            time.sleep(0.02)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        while server.in_flight:
+            time.sleep(0.02)
+        stored = _stored(tmp_path / "cache")
+        before = len(server.requests)
+        assert 0 < len(stored) <= before < 50
+        assert not (tmp_path / "r.json").exists()
+
+        assert main(command[3:]) == 0
+        after = len(server.requests)
+
+    assert after - before == 50 - len(stored)  # exactly those without an answer on disk
+    assert before - len(stored) <= 3  # at most what was under way
+    result = json.loads((tmp_path / "r.json").read_text())
+    assert result["metrics"]["accuracy"] == 1.0
+    assert result["counts"]["scored"] == 50
+
+
+def _stored(cache):
+    lines = (
+        line for path in cache.rglob("responses/**/*.jsonl") for line in path.read_bytes().splitlines(keepends=True)
+    )
+    return [line for line in lines if line.endswith(b"\n")]
+
+
+def test_photos_and_questions_through_a_transformers_model(coco, tmp_path, monkeypatch):
+    from support.tiny_vlm import save_tiny_vlm
+
+    folder = save_tiny_vlm(tmp_path / "tiny-llava")
+    chosen = {
+        "dataset": ["COCOQA"],
+        "model": [str(folder)],
+        "model_type": "transformers",
+        "output": str(tmp_path / "out" / "{model}_{dataset}.json"),
+        "questions": {"max_tokens": 8},
+    }
+
+    [result] = evaluate(**chosen)
+    import transformers
+
+    monkeypatch.setattr(
+        transformers.AutoModelForImageTextToText, "from_pretrained", lambda *args, **kwargs: pytest.fail("loaded again")
+    )
+    [again] = evaluate(**chosen)
+
+    assert result.counts["scored"] == 50
+    assert 0 <= result.metrics["accuracy"] <= 0.2  # random weights
+    assert result.intervals["accuracy"][1] > result.metrics["accuracy"]
+    assert result.model_card["family"] == "transformers"
+    assert len(load_table(tmp_path / "out" / "tiny-llava_COCOQA.xlsx")) == 50
+    assert [r["prediction"] for r in again.iter_records()] == [r["prediction"] for r in result.iter_records()]
+
+
+def test_failed_questions_are_asked_again_and_only_they(lmu_data, tmp_path):
+    write_benchmark(lmu_data / "COCOQA.tsv", [{"index": i, "question": f"q{i}", "answer": f"a{i}"} for i in range(6)])
+    broken = {"q2", "q4"}
+    fault = lambda path, body, attempt: Status(400) if asked(body) in broken else None  # noqa: E731 - a table of one
+    with OpenAIServer(answer=lambda body: asked(body).replace("q", "a"), fault=fault) as server:
+        with pytest.raises(EyechartError, match="2 questions have no answer"):
+            evaluate(**settings(tmp_path, server))
+        [partial] = evaluate(**settings(tmp_path, server), on_error="skip")
+        server.requests.clear()
+        server.fault = None
+        [whole] = evaluate(**settings(tmp_path, server))
+        assert sorted(asked(request.body) for request in server.requests) == sorted(broken)
+
+    assert partial.counts == {"listed": 6, "scored": 4, "failed": 2, "unscored": 0, "repeats": 1}
+    assert whole.counts["scored"] == 6
+    assert whole.metrics["accuracy"] == 1.0
+
+
+def test_repeats_give_mean_variance_and_pass_at_k(lmu_data, tmp_path):
+    write_benchmark(lmu_data / "COCOQA.tsv", [{"index": i, "question": f"q{i}", "answer": "yes"} for i in range(4)])
+    times: dict[str, int] = {}
+
+    def answer(body):
+        question = asked(body)
+        times[question] = times.get(question, 0) + 1
+        # q0 is always right, q1 every other time, q2 once, q3 never
+        right = {"q0": {1, 2, 3, 4}, "q1": {1, 3}, "q2": {4}, "q3": set()}[question]
+        return "yes" if times[question] in right else "no"
+
+    with OpenAIServer(answer=answer) as server:
+        [result] = evaluate(**settings(tmp_path, server, repeats=4, temperature=1.0))
+        assert len(server.requests) == 16
+
+    assert result.metrics["accuracy"] == pytest.approx((4 + 2 + 1 + 0) / 16)
+    runs = [2 / 4, 1 / 4, 2 / 4, 2 / 4]
+    mean = sum(runs) / 4
+    assert result.metrics["accuracy_variance"] == pytest.approx(sum((run - mean) ** 2 for run in runs) / 3)
+    assert result.metrics["pass@1"] == pytest.approx(7 / 16)
+    assert result.metrics["pass@2"] == pytest.approx((1 + (1 - 1 / 6) + (1 - 3 / 6) + 0) / 4)
+    assert result.metrics["pass@4"] == 0.75
+    assert [record["repeats"] for record in result.iter_records()][1] == [1.0, 0.0, 1.0, 0.0]
+    assert (tmp_path / "out" / "test-model_COCOQA_repeat3.jsonl").is_file()
+
+
+def test_dialogues_in_a_run(lmu_data, tmp_path):
+    rows = [{"index": 0, "question": "['<ImageHere>What is it?', 'Why?']", "answer": "['red', 'paint']"}]
+    write_benchmark(lmu_data / "MMDU.tsv", rows)
+    grades = json.dumps(dict.fromkeys(vlm_dimensions(), 6))
+    replies = {"What is it?": "a red thing", "Why?": "because"}
+    answer = lambda body: grades if "JSON object" in text_of(body) else replies[text_of(body)]  # noqa: E731 - a table
+    with OpenAIServer(answer=answer) as server:
+        [result] = evaluate(
+            dataset=["MMDU"],
+            model=["test-model"],
+            model_type="api",
+            output=str(tmp_path / "r.json"),
+            questions={"api_base": server.api_base, "judge": "test-model", "judge_api_base": server.api_base},
+        )
+        second = server.requests[1].body["messages"]
+
+    assert [turn["role"] for turn in second] == ["user", "assistant", "user"]
+    assert text_of({"messages": second[:2]}) == "a red thing"
+    assert result.metrics["accuracy"] == 0.6
+    assert [record["prediction"] for record in result.iter_records()] == ["a red thing", "because"]
+
+
+def text_of(body):
+    content = body["messages"][-1]["content"]
+    return content if isinstance(content, str) else content[-1]["text"]
+
+
+def vlm_dimensions():
+    from eyechart.vlm.judges import DialogueForm
+
+    return DialogueForm.DIMENSIONS
+
+
+HOSTILE = [
+    "__import__('pathlib').Path('pwned').touch()",
+    '=HYPERLINK("http://evil.example","click")',
+    "\x00\x07\x1b[31mred",
+    "x" * 100_000,
+    "None",
+    "NA",
+    "nan",
+    "<script>alert(1)</script>",
+    "\u202eright to left",
+    "../../etc/passwd",
+]
+
+
+def test_hostile_answers_are_kept_as_text_and_nothing_is_run(lmu_data, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = [{"index": i, "question": f"q{i}", "answer": text} for i, text in enumerate(HOSTILE[:8])]
+    rows += [{"index": i, "question": f"q{i}", "answer": "x"} for i in (8, 9)]
+    write_benchmark(lmu_data / "COCOQA.tsv", rows)
+    with OpenAIServer(answer=lambda body: HOSTILE[int(asked(body)[1:])]) as server:
+        [result] = evaluate(**settings(tmp_path, server))
+
+    records = list(result.iter_records())
+    assert [record["prediction"] for record in records] == HOSTILE
+    assert [record["correct"] for record in records][:8] == [1.0] * 8
+    assert not (tmp_path / "pwned").exists()
+    [cut] = [notice for notice in result.notices if notice["kind"] == "xlsx_cut"]
+    assert cut["count"] == 2  # the long answer and the long prediction
+    lines = load_table(tmp_path / "out" / "test-model_COCOQA.jsonl")
+    assert lines["prediction"] == HOSTILE
+
+
+def test_broken_rows_fail_alone_with_one_message_each(lmu_data, tmp_path):
+    rows = [
+        {"index": 0, "question": "q0", "answer": "yes"},
+        {"index": 1, "image": "A" * 200, "question": "q1", "answer": "yes"},
+        {"index": 2, "image_path": "../../../outside.png", "question": "q2", "answer": "yes"},
+        {"index": 3, "image": "77", "question": "q3", "answer": "yes"},
+    ]
+    write_benchmark(lmu_data / "COCOQA.tsv", rows)
+    with OpenAIServer(answer=lambda body: "yes") as server:
+        [result] = evaluate(**settings(tmp_path, server), on_error="skip")
+
+    reasons = {failure["id"]: failure["reason"] for failure in result.failures}
+    assert "cannot decode the picture" in reasons["1"]
+    assert "leaves the folder" in reasons["2"]
+    assert "neither base64 nor the index" in reasons["3"]
+    assert result.counts["scored"] == 1
+
+
+def test_predictions_of_the_original_are_scored(lmu_data, tmp_path):
+    """A spreadsheet as VLMEvalKit writes it, numbers and all, beside where our result goes."""
+    from eyechart.vlm.tables import dump
+
+    write_benchmark(lmu_data / "COCOQA.tsv", [{"index": i, "question": "q", "answer": str(i)} for i in range(3)])
+    (tmp_path / "out").mkdir()
+    rows = [{"index": i, "question": "q", "answer": i, "prediction": p} for i, p in enumerate([0, "1", "nan"])]
+    dump(rows, tmp_path / "out" / "test-model_COCOQA.xlsx")
+    with OpenAIServer() as server:
+        [result] = evaluate(**settings(tmp_path, server, mode="eval"))
+        assert not server.requests
+
+    assert [record["correct"] for record in result.iter_records()] == [1.0, 1.0, 0.0]
+
+
+def test_incomplete_predictions_are_not_scored_as_if_complete(lmu_data, tmp_path):
+    from eyechart.vlm.tables import dump
+
+    write_benchmark(lmu_data / "COCOQA.tsv", [{"index": i, "question": "q", "answer": "x"} for i in range(3)])
+    (tmp_path / "out").mkdir()
+    dump([{"index": 1, "prediction": "x"}], tmp_path / "out" / "test-model_COCOQA.jsonl")
+    with OpenAIServer() as server, pytest.raises(EyechartError, match="2 questions have no answer"):
+        evaluate(**settings(tmp_path, server, mode="eval"))
+
+
+def test_a_class_with_its_own_evaluate_runs(lmu_data, tmp_path, monkeypatch):
+    from eyechart import plugins
+    from eyechart.vlm import custom
+
+    class Own(vlm.ImageVQADataset):
+        def evaluate(self, eval_file, **judge_kwargs):
+            data = vlm.load(eval_file)
+            return {"length": [sum(map(len, data["prediction"])) / len(data)]}
+
+    write_benchmark(lmu_data / "Own.tsv", [{"index": i, "question": "q", "answer": "x"} for i in range(3)])
+    known = plugins.names
+    monkeypatch.setattr(plugins, "names", lambda group: ["Own"] if group == "benchmarks" else known(group))
+    monkeypatch.setattr(custom, "_registered", lambda name: Own)  # an installed package: see test_plugins
+    with OpenAIServer(answer=lambda body: "four") as server:
+        [result] = evaluate(**{**settings(tmp_path, server), "dataset": ["Own"]})
+
+    assert result.metrics == {"length": 4.0}
+    assert result.details["decided_by"] == "Own.evaluate"
+
+
+def test_encoders_and_questions_do_not_mix(lmu_data, tmp_path, capsys):
+    write_benchmark(lmu_data / "Pets.tsv", [{"index": 0, "question": "q", "answer": "x"}])
+
+    assert main(["eval", "--dataset", "Pets", "cifar10", "--model_type", "api", "--quiet"]) == 2
+    assert main(["eval", "--dataset", "Pets", "--model", "ViT-B-32", "--model_type", "open_clip", "--quiet"]) == 2
+    said = capsys.readouterr().err
+    assert "separate runs" in said
+    assert "Only models that write" in said
+
+
+def test_pictures_in_memory_are_shared_by_content(lmu_data, tmp_path):
+    """Two questions on the same picture are one cluster for the interval, and equal prompts are asked once."""
+    same = picture_cell(20, 20)
+    rows = [{"index": i, "image": same, "question": f"q{i % 2}", "answer": "yes"} for i in range(4)]
+    write_benchmark(lmu_data / "COCOQA.tsv", rows)
+    with OpenAIServer(answer=lambda body: "yes") as server:
+        [result] = evaluate(**settings(tmp_path, server))
+        assert len(server.requests) == 2
+
+    assert result.intervals["accuracy"] == pytest.approx(tuple(wilson(1, 1)))
