@@ -252,11 +252,11 @@ def test_retry_after_is_honoured(custom):
 
 
 def test_a_classification_dataset_gives_class_names_as_queries(here):
-    write_classification(Path("pets"), n=7)
+    write_classification(Path("my_pets"), n=7)
     with OpenAIServer(models=MODEL) as server:
-        run_task(caption_config(server, None, dataset_name=["pets"]))
+        run_task(caption_config(server, None, dataset_name=["my_pets"]))
 
-    folder = Path("outputs/internvl2-8b/pets/retrieval_data")
+    folder = Path("outputs/internvl2-8b/my_pets/retrieval_data")
     assert [row["text"] for row in read_rows(folder / "queries.jsonl")] == ["cat", "dog", "bird"]
     relevant = [(row["query-id"], row["corpus-id"]) for row in read_rows(folder / "qrels.jsonl")]
     assert relevant == [(0, 0), (0, 3), (0, 6), (1, 1), (1, 4), (2, 2), (2, 5)]

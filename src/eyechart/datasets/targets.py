@@ -13,7 +13,7 @@ import numpy as np
 from eyechart.datasets.classes import ClassTexts
 from eyechart.datasets.tarshard import Fields, MakeSample
 from eyechart.errors import DataError
-from eyechart.languages import find_same, is_main
+from eyechart.languages import MAIN, find_same, is_main
 from eyechart.media import Picture
 from eyechart.types import DatasetSpec, Kind, Sample
 
@@ -22,13 +22,13 @@ def target_maker(kind: Kind, spec: DatasetSpec) -> MakeSample:
     """Return the function that makes samples of a kind.
 
     The catalogue may say that ``.npy`` holds columns of metadata (WILDS, fairness sets) and that one of them, the
-    objective, is the label.
+    objective, is the label; and in which language captions without a language in their name are (MUGE's are Chinese).
     """
+    source = spec.options.get("source", {})
     if kind == "retrieval":
-        return partial(_with_captions, language=spec.language)
+        return partial(_with_captions, language=spec.language, plain=source.get("plain_language", MAIN))
     if kind == "multilabel":
         return _with_labels
-    source = spec.options.get("source", {})
     if source.get("columns"):
         return partial(_with_columns, columns=tuple(source["columns"]), objective=source.get("objective"))
     return _with_label
@@ -90,8 +90,8 @@ def _vector(picture: Picture, fields: Fields, advice: str) -> np.ndarray:
     return vector
 
 
-def _with_captions(name: str, picture: Picture, fields: Fields, *, language: str) -> Sample:
-    member = _caption_member(fields, language)
+def _with_captions(name: str, picture: Picture, fields: Fields, *, language: str, plain: str) -> Sample:
+    member = _caption_member(fields, language, plain)
     if member is None:
         other = sorted(field for field in fields if field.endswith("txt"))
         wanted = "txt" if is_main(language) else f"{language}.txt"
@@ -104,9 +104,9 @@ def _with_captions(name: str, picture: Picture, fields: Fields, *, language: str
     return Sample(name, picture, texts=tuple(text.splitlines()))
 
 
-def _caption_member(fields: Fields, language: str) -> str | None:
-    """Find the captions in a language: ``txt`` is English, ``de.txt`` German, under any code for it."""
-    if is_main(language) and "txt" in fields:
+def _caption_member(fields: Fields, language: str, plain: str) -> str | None:
+    """Find the captions in a language: ``txt`` is in the plain one, ``de.txt`` German, under any code for it."""
+    if find_same(language, [plain]) and "txt" in fields:
         return "txt"
     spelling = find_same(language, [field.removesuffix(".txt") for field in fields if field.endswith(".txt")])
     return None if spelling is None else f"{spelling}.txt"

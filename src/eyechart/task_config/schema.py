@@ -129,7 +129,10 @@ class ClipEval(Requests):
     limit: int | None = Field(default=None, ge=1)
     recall_k: Annotated[list[int], BeforeValidator(_as_list)] = Field(default=[5, 1, 10], min_length=1)
     """Ours: the seeds' 5, with 1 and 10 as extra keys."""
-    language: str = "en"
+    language: str | None = None
+    """Ours: of class names and captions; by default English, or the dataset's own if it has no English."""
+    hub: Hub = "modelscope"
+    """Ours: where named datasets come from."""
     on_error: OnError = "fail"
     caption_models: list[VisionModel] = []
     """Ours, for ``retrieval_comparison``: generators that describe the pictures."""

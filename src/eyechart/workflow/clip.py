@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from eyechart import plugins
 from eyechart.api import Budget
 from eyechart.config import Config, make_config
+from eyechart.datasets.catalogue import load_catalogue
+from eyechart.datasets.layout import is_webdataset
 from eyechart.generators.base import GeneratorFamily
 from eyechart.plan import Planner, make_plan
 from eyechart.run import JobReport, run_jobs
@@ -51,7 +54,7 @@ def clip_steps(settings: ClipEval, layout: Layout, seed: int) -> list[Step]:
         return [
             caption_step(entry, name, settings, layout, budget)
             for entry in settings.models
-            for name in settings.dataset_name
+            for name in dataset_names(settings)
         ]
     if settings.task == COMPARISON:
         return comparison_steps(settings, layout, seed, budget)
@@ -67,7 +70,7 @@ def comparison_steps(settings: ClipEval, layout: Layout, seed: int, budget: Budg
     captioning: list[CaptionStep] = []
     reading: list[TextStep] = []
     tables: list[ComparisonStep] = []
-    for name in settings.dataset_name:
+    for name in dataset_names(settings):
         outputs = [job.output for step in seeing for job in step.jobs if job.dataset.name == name]
         for entry in settings.caption_models:
             captions = caption_step(entry, name, settings, layout, budget)
@@ -98,7 +101,7 @@ def encoder_step(entry: VisionModel, settings: ClipEval, layout: Layout, seed: i
     identity = [spec.family, spec.pretrained, spec.precision, dict(spec.options)]
     folder = layout.model_folder([entry.model_name], identity)
     jobs: list[Job] = []
-    for name in settings.dataset_name:
+    for name in dataset_names(settings):
         config = dataset_config(settings, name).model_copy(
             update={
                 "model": [spec.name],
@@ -111,9 +114,7 @@ def encoder_step(entry: VisionModel, settings: ClipEval, layout: Layout, seed: i
                 "seed": seed,
             }
         )
-        jobs += [
-            replace(job, output=result_path(folder, name, job.task, settings.language)) for job in make_plan(config)
-        ]
+        jobs += [replace(job, output=output_of(settings, folder, name, job.task)) for job in make_plan(config)]
     return ClipStep(tuple(jobs), config)
 
 
@@ -125,7 +126,7 @@ def caption_step(entry: VisionModel, name: str, settings: ClipEval, layout: Layo
     prompt = entry.prompt or DEFAULT_PROMPT
     folder = layout.model_folder([entry.model_name], [dict(spec.options), spec.precision, prompt])
     planner = Planner(dataset_config(settings, name))
-    dataset_spec = planner.dataset_spec(name, settings.language)
+    dataset_spec = planner.dataset_spec(name, language_of(settings, name))
     job = Job(
         model=spec,
         dataset=dataset_spec,
@@ -135,7 +136,7 @@ def caption_step(entry: VisionModel, name: str, settings: ClipEval, layout: Layo
             "task_version": image_caption.VERSION,
             "data": planner.open(dataset_spec).signature(),
         },
-        output=result_path(folder, name, CAPTION, settings.language),
+        output=output_of(settings, folder, name, CAPTION),
         on_error=settings.on_error,
     )
     access = access_of(
@@ -148,13 +149,31 @@ def caption_step(entry: VisionModel, name: str, settings: ClipEval, layout: Layo
     return CaptionStep(job, access, settings.skip_existing, settings.dry_run)
 
 
+def dataset_names(settings: ClipEval) -> list[str]:
+    """Return the datasets' names, collections expanded."""
+    return Planner(make_config({"dataset": settings.dataset_name})).datasets()
+
+
+def language_of(settings: ClipEval, name: str) -> str:
+    """Return the language to read a dataset in: as asked, else English, else the dataset's own first one."""
+    entry = load_catalogue().find(name)
+    if settings.language or entry is None or not entry.languages or entry.own_language("en") is not None:
+        return settings.language or "en"
+    return entry.languages[0]
+
+
+def output_of(settings: ClipEval, folder: Path, name: str, task: str) -> Path:
+    """Return where a result goes; the language is part of its name only if it was asked for."""
+    return result_path(folder, name, task, settings.language or "en")
+
+
 def dataset_config(settings: ClipEval, name: str) -> Config:
     """Return the settings of `eyechart.config` that say which data are read and how."""
     root = settings.data_dir.get(name) if isinstance(settings.data_dir, dict) else settings.data_dir
     values = {
         "dataset": [name],
         "split": settings.split,
-        "language": [settings.language],
+        "language": [language_of(settings, name)],
         "recall_k": settings.recall_k,
         "batch_size": settings.batch_size,
         "num_workers": settings.num_workers,
@@ -162,5 +181,13 @@ def dataset_config(settings: ClipEval, name: str) -> Config:
         "limit": settings.limit,
         "skip_existing": settings.skip_existing,
         "wds_cache_dir": settings.cache_dir,
+        "dataset_hub": settings.hub,
     }
-    return make_config(values | ({"dataset_root": root} if root else {}))
+    found = root or in_cache(settings, name)
+    return make_config(values | ({"dataset_root": found} if found else {}))
+
+
+def in_cache(settings: ClipEval, name: str) -> str | None:
+    """Find a webdataset that was put into the cache folder by hand, where EvalScope keeps its own."""
+    folders = (Path(settings.cache_dir) / folder for folder in (name, f"wds_{name}"))
+    return next((str(folder) for folder in folders if is_webdataset(folder)), None)
