@@ -84,13 +84,18 @@ def make_datasets() -> dict[str, dict[str, int]]:
     return {"classification": one, "multilabel": one, "retrieval": {"image": text_queries, "text": N}}
 
 
+def task_of(name: str) -> str:
+    """Name the task: the peer's `auto` takes an unknown webdataset for classification."""
+    return "zeroshot_retrieval" if name == "retrieval" else "zeroshot_classification"
+
+
 def flags(name: str, checkpoint: Path, output: Path) -> list[str]:
     """Return the command line that both understand."""
     root = str(WORK / "data" / name)
     return [
         "eval", "--dataset", f"wds/{name}", "--dataset_root", root, "--model", MODEL, "--pretrained", str(checkpoint),
         "--output", str(output), "--no_amp", "--batch_size", "16", "--num_workers", "1",
-        *(["--recall_k", "1", "5", "10"] if name == "retrieval" else []),
+        "--task", task_of(name), *(["--recall_k", "1", "5", "10"] if name == "retrieval" else []),
     ]  # fmt: skip
 
 
@@ -119,7 +124,7 @@ from clip_benchmark.models import load_clip
 from clip_benchmark.datasets.builder import build_dataset, get_dataset_collate_fn
 model, transform, tokenizer = load_clip("open_clip", sys.argv[1], sys.argv[2], None, "cpu")
 model.eval()
-dataset = build_dataset("wds/" + sys.argv[3], root=sys.argv[4], transform=transform, split="test")
+dataset = build_dataset("wds/" + sys.argv[3], root=sys.argv[4], transform=transform, split="test", task=sys.argv[6])
 with torch.no_grad():
     rows = [model.encode_image(image[None])[0].numpy() for image, _ in dataset]
 rows = np.stack(rows)
@@ -138,7 +143,7 @@ def compare_embeddings(name: str, checkpoint: Path) -> float:
     from eyechart.types import DatasetSpec, ModelSpec
 
     root, saved = str(WORK / "data" / name), WORK / f"peer_{name}.npy"
-    arguments = [MODEL, str(checkpoint), name, root, str(saved)]
+    arguments = [MODEL, str(checkpoint), name, root, str(saved), task_of(name)]
     subprocess.run([str(PEER / "bin" / "python"), "-c", PEER_EMBEDDINGS, *arguments], check=True, cwd=WORK)
     listing = list_dataset(open_dataset(DatasetSpec(f"wds/{name}", "wds", root)))
     model = open_model(ModelSpec("open_clip", MODEL, str(checkpoint)))

@@ -148,7 +148,7 @@ def retrieval(scale: float, rounds: int) -> list[Row]:
     """Compare retrieval end to end."""
     n = max(20, int(1000 * scale))
     root = write_retrieval(FOLDER / "data" / f"captions{n}", n)
-    extra = ["--no_amp", "--recall_k", "1", "5", "10"]
+    extra = ["--no_amp", "--task", "zeroshot_retrieval", "--recall_k", "1", "5", "10"]
     sides = {
         "peer": lambda: run_peer(flags(root, "peer_r.json", *extra)),
         "ours": lambda: run_ours(flags(root, "ours_r.json", *extra), fresh("retrieval")),
