@@ -16,6 +16,8 @@ COMMANDS = {
     "vlm": "tools for tables of questions: circular sets",
     "build": "make one table of many results: CSV, Parquet, Markdown, LaTeX",
     "compare": "compare models on the same samples",
+    "report": "make one HTML page of results",
+    "serve": "show that page on loopback, kept up to date while a run is going on",
 }
 """Subcommands: each is a module of this package with ``add_arguments(parser)`` and ``run(args)``."""
 

@@ -45,7 +45,7 @@ def average(table: Table, columns: Sequence[Column], how: str = "plain") -> Aver
     by_benchmark: dict[int, list[Row]] = {}
     for column in columns:
         values = [table.value(m, column) for m in models]
-        scaled = _SCALES.get(how, _fractions)(values, _chance(table, column))
+        scaled = _SCALES.get(how, _fractions)(values, chance_of(table, column))
         by_benchmark.setdefault(column.benchmark, []).append(scaled)
     means = {b: [_mean([row[m] for row in rows], strict=True) for m in models] for b, rows in by_benchmark.items()}
     complete = [b for b, row in means.items() if all(value is not None for value in row)]
@@ -97,7 +97,7 @@ def _mean(values: Row, *, strict: bool = False) -> float | None:
     return sum(present) / len(present)
 
 
-def _chance(table: Table, column: Column) -> float | None:
+def chance_of(table: Table, column: Column) -> float | None:
     """Chance of a column: that of the first result that gives one (it belongs to the dataset, not to the model)."""
     for result in table.results_of(column.benchmark).values():
         if column.metric in result.chance:

@@ -10,6 +10,7 @@ from typing import Any
 
 from eyechart.errors import ResultError, UsageError
 from eyechart.files import TEMPORARY
+from eyechart.progress_file import PROGRESS_PREFIX
 from eyechart.report import peers
 from eyechart.results import Result, result_from_dict
 
@@ -54,7 +55,7 @@ def load_results(arguments: Sequence[str | Path]) -> Loaded:
     seen: set[Path] = set()
     for argument in arguments:
         path = Path(argument)
-        for file in _files(path):
+        for file in result_files(path):
             if file.resolve() in seen:
                 continue
             seen.add(file.resolve())
@@ -93,7 +94,7 @@ def read_any(path: Path) -> list[tuple[Result, str]]:
     return results
 
 
-def _files(path: Path) -> Iterator[Path]:
+def result_files(path: Path) -> Iterator[Path]:
     """Yield the file itself, or the files below a folder that may be results, in a fixed order."""
     if not path.exists():
         raise UsageError(f"There is no file or folder {path}.", advice="Give result files or folders of them.")
@@ -108,7 +109,7 @@ def _files(path: Path) -> Iterator[Path]:
 
 def _is_part(file: Path) -> bool:
     """Tell whether a file belongs to a result rather than being one (``out/*`` in a shell names those, too)."""
-    return file.name.startswith(TEMPORARY) or file.name.endswith(".records.jsonl")
+    return file.name.startswith((TEMPORARY, PROGRESS_PREFIX)) or file.name.endswith(".records.jsonl")
 
 
 def _read_json(path: Path, text: str) -> list[tuple[Result, str]]:

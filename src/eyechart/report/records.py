@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -20,6 +20,8 @@ Form = Literal["label", "labels", "ranking", "question"]
 """One label and a rank, several labels and scores, queries with ranks, or questions with a verdict."""
 
 NO_VALUE = -1
+MAX_THUMBNAILS = 2_000
+"""Thumbnails that are held of one result."""
 
 
 @dataclass(frozen=True)
@@ -41,14 +43,17 @@ class Columns:
     present: NDArray[np.bool_] = field(default_factory=lambda: np.zeros((0, 0), bool))
     """Several labels: samples x classes."""
     scores: Floats = field(default_factory=lambda: np.zeros((0, 0)))
-    kept: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
-    """Position -> whole record, for those worth showing."""
+    worst: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
+    """Position -> whole record of the worst mistakes."""
+    texts: Mapping[int, str] = field(default_factory=dict)
+    """Ranking: position -> the text of the query."""
+    thumbnails: Mapping[int, str] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def take(self, rows: Ints) -> Columns:
-        """Return the rows at the given positions, without the kept records."""
+        """Return the rows at the given positions, without what is only for showing."""
         return Columns(
             form=self.form,
             ids=tuple(self.ids[i] for i in rows),
@@ -76,7 +81,9 @@ class MetricRows:
 
 
 def read_columns(result: Result, *, keep: int = 0) -> Columns | None:
-    """Read the records of a result; of them, keep the ``keep`` worst as they are. None if there are no records.
+    """Read the records of a result as columns; None if there are none.
+
+    With ``keep``, also what the page shows: texts, thumbnails, and the whole records of so many worst mistakes.
 
     Raises:
         ResultError: If the records are missing, damaged or of no known form.
@@ -92,6 +99,11 @@ def read_columns(result: Result, *, keep: int = 0) -> Columns | None:
     return records.columns() if records.ids else None
 
 
+def reread(result: Result, wanted: Collection[str]) -> dict[str, Mapping[str, Any]]:
+    """Read the records of some samples as they are."""
+    return {str(record["id"]): record for record in result.iter_records() if str(record.get("id")) in wanted}
+
+
 class _Reader:
     """Collects columns while records stream by."""
 
@@ -105,7 +117,8 @@ class _Reader:
         self.labels: list[Sequence[int]] = []
         self.scores: list[Sequence[float]] = []
         self.worst: list[tuple[float, int, Mapping[str, Any]]] = []
-        self.pictured: dict[int, Mapping[str, Any]] = {}
+        self.texts: dict[int, str] = {}
+        self.thumbnails: dict[int, str] = {}
 
     def add(self, record: Mapping[str, Any]) -> None:
         if not self.ids:
@@ -123,16 +136,17 @@ class _Reader:
             self.scores.append(record["scores"])
         if not self.keep:
             return
-        if "thumbnail" in record or "picture" in record or "text" in record or self.form == "question":
-            self.pictured[position] = record
-        badness = how_bad(record, self.form)
+        if record.get("text"):
+            self.texts[position] = str(record["text"])
+        if record.get("thumbnail") and len(self.thumbnails) < MAX_THUMBNAILS:
+            self.thumbnails[position] = str(record["thumbnail"])
+        badness = 0.0 if self.form == "question" else how_bad(record, self.form)
         if badness > 0:
             (heapq.heappush if len(self.worst) < self.keep else heapq.heappushpop)(
                 self.worst, (badness, -position, record)
             )
 
     def columns(self) -> Columns:
-        kept = {-position: record for _, position, record in self.worst} | self.pictured
         scores = np.array(self.scores, np.float64) if self.scores else np.zeros((0, 0))
         present = np.zeros(scores.shape, bool)
         for row, labels in enumerate(self.labels):
@@ -145,7 +159,9 @@ class _Reader:
             from_text=np.array(self.from_text, bool),
             present=present,
             scores=scores,
-            kept=kept,
+            worst={-position: record for _, position, record in self.worst},
+            texts=self.texts,
+            thumbnails=self.thumbnails,
         )
 
 
@@ -167,15 +183,13 @@ _FORMS: Sequence[tuple[str, Form]] = (
 
 
 def how_bad(record: Mapping[str, Any], form: Form) -> float:
-    """Order mistakes for showing: confident ones first; 0 for what is right."""
+    """Order mistakes for showing, confident ones first; 0 for what is right. Questions are not ordered."""
     if form == "ranking":
         return float(record["rank"] - 1)
     if form == "labels":
         scores = record["scores"]
         right = [scores[i] for i in record["labels"]]
         return max(0.0, max(scores) - min(right)) if right else 0.0
-    if form == "question":
-        return 0.0 if record.get("correct") else 1.0
     if record["rank"] == 1:
         return 0.0
     scores = record.get("scores") or [0.0]

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from eyechart.report.load import OURS, Found
 from eyechart.results import Result
@@ -67,7 +68,7 @@ class Benchmark:
     @property
     def kind(self) -> str:
         """Say what it measures."""
-        return KINDS.get(self.task, self.task)
+        return KINDS.get(self.task, self.task.replace("_", " "))
 
     @property
     def label(self) -> str:
@@ -108,7 +109,14 @@ class Table:
 
     def results_of(self, benchmark: int) -> dict[int, Result]:
         """Return a benchmark's results by model."""
-        return {m: found.result for (m, b), found in sorted(self.cells.items()) if b == benchmark}
+        return self._by_benchmark.get(benchmark, {})
+
+    @cached_property
+    def _by_benchmark(self) -> dict[int, dict[int, Result]]:
+        groups: dict[int, dict[int, Result]] = {}
+        for (model, benchmark), found in sorted(self.cells.items(), key=lambda item: item[0]):
+            groups.setdefault(benchmark, {})[model] = found.result
+        return groups
 
     def metrics_of(self, benchmark: int) -> list[str]:
         """List the metrics that any result of a benchmark has, sorted as people count."""

@@ -1,0 +1,268 @@
+"""The samples of a benchmark as the page lists them: one order for all models, texts and thumbnails within limits."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from eyechart.report.records import NO_VALUE, Columns, Form, Ints, reread
+from eyechart.results import Result
+
+MAX_TEXT = 20_000
+"""Characters of one text that are kept."""
+MAX_THUMBNAIL = 32_768
+_THUMBNAIL = re.compile(r"data:image/(?:jpeg|png|webp|gif);base64,[A-Za-z0-9+/]+={0,2}")
+
+
+@dataclass
+class Limits:
+    """How much of the samples goes into the page; what is for all benchmarks is used up as they are made."""
+
+    samples: int = 50_000
+    """Samples listed for each benchmark."""
+    questions: int = 3_000
+    """Samples of each benchmark whose questions and answers are listed."""
+    images: int = 200
+    """Thumbnails for each benchmark; 0 for none."""
+    image_bytes: int = 9_000_000
+    """Thumbnails in all."""
+    text_bytes: int = 24_000_000
+    """Questions, answers and captions in all, before they are packed."""
+
+
+@dataclass(frozen=True)
+class Samples:
+    """The samples of a benchmark in one order for all models."""
+
+    form: Form
+    ids: tuple[str, ...]
+    columns: Mapping[int, Columns]
+    place: Mapping[int, Ints] = field(default_factory=dict)
+    """Model -> row of each sample in its columns, `NO_VALUE` where it has none."""
+
+    @classmethod
+    def align(cls, columns: Mapping[int, Columns]) -> Samples:
+        """Take the order of the first model, then what only others have."""
+        ids = tuple(dict.fromkeys(name for part in columns.values() for name in part.ids))
+        place = {}
+        for model, part in columns.items():
+            rows = {name: i for i, name in enumerate(part.ids)}
+            same = part.ids == ids
+            place[model] = np.arange(len(ids)) if same else np.array([rows.get(name, NO_VALUE) for name in ids])
+        return cls(next(iter(columns.values())).form, ids, columns, place)
+
+    def of(self, model: int, name: str) -> Ints:
+        """Return one model's column in the common order."""
+        rows = self.place[model]
+        values: Ints = getattr(self.columns[model], name).astype(np.int64)
+        return np.where(rows == NO_VALUE, NO_VALUE, values[rows])
+
+    def shared(self, name: str) -> Ints:
+        """Return a column that belongs to the samples, from whichever model has it."""
+        out = np.full(len(self.ids), NO_VALUE)
+        for model in self.columns:
+            out = np.where(out == NO_VALUE, self.of(model, name), out)
+        return out
+
+    def misses(self) -> Ints:
+        """Count for each sample the models that got it wrong."""
+        name = "correct" if self.form == "question" else "rank"
+        wrong = [(self.of(model, name) != 1).astype(np.int64) for model in self.columns]
+        return np.asarray(np.sum(wrong, axis=0), np.int64)
+
+
+@dataclass(frozen=True)
+class _Listing:
+    """What a list is made from."""
+
+    samples: Samples
+    chosen: Ints
+    """The samples that are listed, as positions among all."""
+    place: Mapping[str, int]
+    """Id -> position in the list."""
+    results: Mapping[int, Result]
+    limits: Limits
+
+
+def list_samples(samples: Samples, results: Mapping[int, Result], limits: Limits) -> dict[str, Any]:
+    """List samples for looking at; when there is no room for all, the most missed ones."""
+    misses = samples.misses()
+    limit = limits.questions if samples.form == "question" else limits.samples
+    chosen = np.sort(np.argsort(-misses, kind="stable")[:limit])
+    place = {samples.ids[i]: number for number, i in enumerate(chosen)}
+    listing = _Listing(samples, chosen, place, results, limits)
+    listed: dict[str, Any] = {
+        "total": len(samples.ids),
+        "ids": [cut(samples.ids[i]) for i in chosen],
+        "models": list(samples.columns),
+    }
+    listed |= _FORMS[samples.form](listing)
+    listed["thumbnails"] = _thumbnails(listing, misses)
+    return listed
+
+
+def _label_samples(listing: _Listing) -> dict[str, Any]:
+    samples, chosen = listing.samples, listing.chosen
+    label = samples.shared("label")[chosen]
+    predictions = {str(m): samples.of(m, "prediction")[chosen] for m in samples.columns}
+    keys = ("top", "scores", "label_score")
+    return {
+        "label": label.tolist(),
+        "rank": _ranks(samples, chosen),
+        # A right prediction is written as -1: long runs of one number pack well.
+        "prediction": {m: np.where(own == label, NO_VALUE, own).tolist() for m, own in predictions.items()},
+        "details": _details(listing, lambda record: {k: record[k] for k in keys if k in record}),
+    }
+
+
+def _labels_samples(listing: _Listing) -> dict[str, Any]:
+    samples, chosen = listing.samples, listing.chosen
+    first = next(iter(samples.columns.values()))
+    present = {name: np.flatnonzero(row).tolist() for name, row in zip(first.ids, first.present, strict=True)}
+
+    def detail(record: Mapping[str, Any]) -> dict[str, Any]:
+        scores = np.asarray(record["scores"], np.float64)
+        best = np.argsort(-scores, kind="stable")[:5]
+        return {"top": best.tolist(), "scores": rounded(scores[best])}
+
+    return {
+        "labels": [present.get(samples.ids[i], []) for i in chosen],
+        "details": _details(listing, detail),
+    }
+
+
+def _ranking_samples(listing: _Listing) -> dict[str, Any]:
+    samples, chosen, place = listing.samples, listing.chosen, listing.place
+    limits = listing.limits
+    texts: dict[int, str] = {}
+    pictures: dict[int, int] = {}
+    for part in samples.columns.values():
+        for row, text in part.texts.items():
+            number = place.get(part.ids[row])
+            if number is not None and number not in texts and limits.text_bytes > 0:
+                texts[number] = cut(text)
+                pictures[number] = place.get(part.cluster[row], NO_VALUE)
+                limits.text_bytes -= len(texts[number])
+
+    def detail(record: Mapping[str, Any]) -> dict[str, Any]:
+        names = [str(name) for name in record.get("top") or ()]
+        if not names:
+            return {}
+        found = [place.get(name, NO_VALUE) for name in names]
+        return {"top": found, "names": [cut(n, 200) for n in names], "tied": bool(record.get("tied"))}
+
+    return {
+        "rank": _ranks(samples, chosen),
+        "from_text": samples.shared("from_text")[chosen].tolist(),
+        "texts": texts,
+        "pictures": pictures,
+        "details": _details(listing, detail),
+    }
+
+
+def _question_samples(listing: _Listing) -> dict[str, Any]:
+    samples, chosen, place = listing.samples, listing.chosen, listing.place
+    limits = listing.limits
+    shared: dict[int, dict[str, Any]] = {}
+    details: dict[str, dict[int, dict[str, Any]]] = {}
+    for model in samples.columns:
+        own = details.setdefault(str(model), {})
+        for name, record in reread(listing.results[model], place.keys()).items():
+            if limits.text_bytes <= 0:
+                break
+            number = place[name]
+            if number not in shared:
+                shared[number] = _pick(record, ("question", "options", "answer", "category"))
+                limits.text_bytes -= _size(shared[number])
+            own[number] = _pick(record, ("prediction", "extracted", "rule", "thinking"))
+            limits.text_bytes -= _size(own[number])
+    correct = {str(m): samples.of(m, "correct")[chosen].tolist() for m in samples.columns}
+    return {"correct": correct, "questions": shared, "details": details}
+
+
+_FORMS: Mapping[Form, Callable[[_Listing], dict[str, Any]]] = {
+    "label": _label_samples,
+    "labels": _labels_samples,
+    "ranking": _ranking_samples,
+    "question": _question_samples,
+}
+
+
+def _ranks(samples: Samples, chosen: Ints) -> dict[str, list[int]]:
+    return {str(m): samples.of(m, "rank")[chosen].tolist() for m in samples.columns}
+
+
+def _details(
+    listing: _Listing, detail: Callable[[Mapping[str, Any]], dict[str, Any]]
+) -> dict[str, dict[int, dict[str, Any]]]:
+    """Describe the worst mistakes of each model."""
+    place, limits = listing.place, listing.limits
+    found: dict[str, dict[int, dict[str, Any]]] = {}
+    for model, part in listing.samples.columns.items():
+        own = found.setdefault(str(model), {})
+        for row, record in part.worst.items():
+            number = place.get(part.ids[row])
+            described = detail(record) if number is not None and limits.text_bytes > 0 else {}
+            if number is not None and described:
+                own[number] = described
+                limits.text_bytes -= _size(described)
+    return found
+
+
+def _thumbnails(listing: _Listing, misses: Ints) -> dict[int, str]:
+    """Take thumbnails of the most missed samples, as long as there is room."""
+    limits, chosen = listing.limits, listing.chosen
+    found: dict[int, str] = {}
+    if limits.images <= 0:
+        return found
+    for part in listing.samples.columns.values():
+        for row, picture in part.thumbnails.items():
+            number = listing.place.get(part.ids[row])
+            if number is not None and number not in found and is_thumbnail(picture):
+                found[number] = picture
+    kept: dict[int, str] = {}
+    for number in sorted(found, key=lambda number: (-int(misses[chosen[number]]), number))[: limits.images]:
+        if limits.image_bytes < len(found[number]):
+            break
+        limits.image_bytes -= len(found[number])
+        kept[number] = found[number]
+    return kept
+
+
+def is_thumbnail(value: object) -> bool:
+    """Accept only a small picture that is written out in the record: never an address, never another type."""
+    return isinstance(value, str) and len(value) <= MAX_THUMBNAIL and _THUMBNAIL.fullmatch(value) is not None
+
+
+def cut(value: Any, most: int = MAX_TEXT) -> Any:
+    """Shorten texts, also inside lists and mappings, and say how much is missing."""
+    if isinstance(value, str):
+        return value if len(value) <= most else f"{value[:most]} … ({len(value) - most} more characters)"
+    if isinstance(value, Mapping):
+        return {str(key): cut(item, most) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [cut(item, most) for item in value]
+    return value
+
+
+def rounded(values: Any, digits: int = 4) -> list[float | None]:
+    """Round floats for the page; what is no number becomes null."""
+    return [None if value is None or not np.isfinite(value) else round(float(value), digits) for value in values]
+
+
+def _pick(record: Mapping[str, Any], keys: Sequence[str]) -> dict[str, Any]:
+    return {key: cut(record[key]) for key in keys if record.get(key) not in (None, "")}
+
+
+def _size(value: Any) -> int:
+    if isinstance(value, str):
+        return len(value)
+    if isinstance(value, Mapping):
+        return sum(_size(item) + len(str(key)) for key, item in value.items())
+    if isinstance(value, list | tuple):
+        return sum(_size(item) for item in value)
+    return 8

@@ -1,0 +1,163 @@
+// Which class is taken for which: a picture that can be zoomed, and the most frequent confusions as a list.
+
+// Room at the right and below, for the slanted names of the last columns.
+const EDGE = 36;
+
+function unpackConfusion(packed) {
+  const [steps, counts] = packed;
+  let cell = 0;
+  return steps.map((step, i) => ({ cell: (cell += step), n: counts[i] }));
+}
+
+function confusionSection(view) {
+  const { chunk } = view;
+  const packed = chunk.confusion && chunk.confusion[view.m];
+  if (!packed) return null;
+  const classes = chunk.class_counts.length;
+  const cells = unpackConfusion(packed).map(({ cell, n }) => ({ label: Math.floor(cell / classes), prediction: cell % classes, n }));
+  if (!cells.length) return null;
+  const top = [...cells].sort((a, b) => b.n - a.n || a.label - b.label).slice(0, 12);
+  return h(
+    "section",
+    { class: "confusion" },
+    h("h2", {}, "Confusions"),
+    h(
+      "div",
+      { class: "pair" },
+      confusionPicture(view, cells, classes),
+      h(
+        "div",
+        {},
+        h("h3", {}, "Most frequent"),
+        h("ol", { class: "top-confusions" }, top.map((cell) => h("li", {}, button([data(className(chunk, cell.label)), " taken for ", data(className(chunk, cell.prediction)), h("b", {}, ` ${cell.n}×`)], () => showCell(view, cell.label, cell.prediction), { class: "plain" })))),
+      ),
+    ),
+  );
+}
+
+function confusionPicture(view, cells, classes) {
+  const { chunk } = view;
+  const recall = chunk.per_class[view.m];
+  const byCell = new Map(cells.map((cell) => [cell.label * classes + cell.prediction, cell.n]));
+  const nOf = (label, prediction) => (label === prediction ? Math.round((recall[label] ?? 0) * chunk.class_counts[label]) : byCell.get(label * classes + prediction) || 0);
+  const window = { x: 0, y: 0, size: classes };
+  const cursor = { label: 0, prediction: 0 };
+  const canvas = h("canvas", { tabindex: "0", role: "img", "aria-label": `Confusion matrix of ${classes} classes; rows are true classes, columns predictions. Arrow keys move, Enter shows the samples, plus and minus zoom. The most frequent confusions are listed beside it.` });
+  const status = h("p", { class: "note status", role: "status" }, "Rows are true classes, columns predictions.");
+  const say = () => {
+    const n = nOf(cursor.label, cursor.prediction);
+    replace(status, data(className(chunk, cursor.label)), cursor.label === cursor.prediction ? " recognised: " : [" taken for ", data(className(chunk, cursor.prediction)), ": "], `${n} of ${chunk.class_counts[cursor.label]}`);
+  };
+  let side = 0;
+  let margin = 0;
+  const paint = () => paintConfusion(canvas, { classes, cells, recall, chunk, window, cursor, side, margin });
+  const zoom = (factor, x = 0.5, y = 0.5) => {
+    const size = Math.min(classes, Math.max(Math.min(4, classes), window.size * factor));
+    window.x = clamp(window.x + x * (window.size - size), 0, classes - size);
+    window.y = clamp(window.y + y * (window.size - size), 0, classes - size);
+    window.size = size;
+    paint();
+  };
+  const at = (event) => {
+    const box = canvas.getBoundingClientRect();
+    const x = (event.clientX - box.left - margin) / (side - margin - EDGE);
+    const y = (event.clientY - box.top - margin) / (side - margin - EDGE);
+    return { x, y, prediction: Math.floor(window.x + x * window.size), label: Math.floor(window.y + y * window.size) };
+  };
+  const inside = (spot) => spot.x >= 0 && spot.y >= 0 && spot.x < 1 && spot.y < 1 && spot.label < classes && spot.prediction < classes;
+  const follow = (event) => {
+    const spot = at(event);
+    if (!inside(spot)) return;
+    Object.assign(cursor, { label: spot.label, prediction: spot.prediction });
+    say();
+    paint();
+  };
+  canvas.addEventListener("mousemove", follow);
+  canvas.addEventListener("click", (event) => inside(at(event)) && (follow(event), showCell(view, cursor.label, cursor.prediction)));
+  canvas.addEventListener("wheel", (event) => {
+    if (!event.ctrlKey && !event.metaKey) return;
+    event.preventDefault();
+    const spot = at(event);
+    zoom(event.deltaY > 0 ? 1.25 : 0.8, clamp(spot.x, 0, 1), clamp(spot.y, 0, 1));
+  }, { passive: false });
+  canvas.addEventListener("keydown", (event) => {
+    const step = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
+    if (step) {
+      cursor.label = clamp(cursor.label + step[0], 0, classes - 1);
+      cursor.prediction = clamp(cursor.prediction + step[1], 0, classes - 1);
+      window.y = clamp(window.y, cursor.label + 1 - window.size, cursor.label);
+      window.x = clamp(window.x, cursor.prediction + 1 - window.size, cursor.prediction);
+      say();
+      paint();
+    } else if (event.key === "Enter") showCell(view, cursor.label, cursor.prediction);
+    else if (event.key === "+" || event.key === "=") zoom(0.7);
+    else if (event.key === "-") zoom(1.4);
+    else return;
+    event.preventDefault();
+  });
+  const holder = h("div", { class: "confusion-canvas" }, canvas);
+  new ResizeObserver(([entry]) => {
+    side = Math.min(560, Math.floor(entry.contentRect.width));
+    margin = side > 420 ? 96 : 64;
+    paint();
+  }).observe(holder);
+  document.addEventListener("themechange", paint);
+  const controls = h("div", { class: "toolbar" }, button("Zoom in", () => zoom(0.6, (cursor.prediction + 0.5 - window.x) / window.size, (cursor.label + 0.5 - window.y) / window.size)), button("Zoom out", () => zoom(1.6)), button("Whole", () => zoom(1e6)));
+  return h("div", {}, holder, status, controls);
+}
+
+function clamp(value, low, high) {
+  return Math.min(Math.max(value, low), Math.max(low, high));
+}
+
+function paintConfusion(canvas, { classes, cells, recall, chunk, window: part, cursor, side, margin }) {
+  if (!side) return;
+  const style = getComputedStyle(document.documentElement);
+  const colour = (name) => style.getPropertyValue(name).trim();
+  const scale = globalThis.devicePixelRatio || 1;
+  canvas.width = canvas.height = side * scale;
+  canvas.style.width = canvas.style.height = `${side}px`;
+  const pen = canvas.getContext("2d");
+  pen.scale(scale, scale);
+  const inner = side - margin - EDGE;
+  const cell = inner / part.size;
+  const x = (i) => margin + (i - part.x) * cell;
+  const y = (i) => margin + (i - part.y) * cell;
+  pen.fillStyle = colour("--sunken");
+  pen.fillRect(margin, margin, inner, inner);
+  pen.save();
+  pen.beginPath();
+  pen.rect(margin, margin, inner, inner);
+  pen.clip();
+  const dot = (label, prediction, share, name) => {
+    if (label + 1 < part.y || label > part.y + part.size || prediction + 1 < part.x || prediction > part.x + part.size) return;
+    pen.globalAlpha = 0.12 + 0.88 * Math.sqrt(share);
+    pen.fillStyle = colour(name);
+    pen.fillRect(x(prediction), y(label), Math.max(cell - (cell > 6 ? 1 : 0), 1), Math.max(cell - (cell > 6 ? 1 : 0), 1));
+  };
+  recall.forEach((value, i) => value && dot(i, i, value, "--accent"));
+  for (const { label, prediction, n } of cells) dot(label, prediction, n / chunk.class_counts[label], "--bad");
+  pen.globalAlpha = 1;
+  if (cell > 4) {
+    pen.strokeStyle = colour("--ink");
+    pen.strokeRect(x(cursor.prediction) + 0.5, y(cursor.label) + 0.5, cell - 1, cell - 1);
+  }
+  pen.restore();
+  if (cell < 9) return;
+  pen.fillStyle = colour("--muted");
+  pen.font = `${Math.min(12, cell)}px ${style.getPropertyValue("--sans")}`;
+  pen.textBaseline = "middle";
+  const most = Math.floor(margin / 6);
+  for (let i = Math.ceil(part.y); i < Math.min(classes, part.y + part.size); i += 1) {
+    pen.textAlign = "right";
+    pen.fillText(shorten(className(chunk, i), most), margin - 5, y(i) + cell / 2);
+  }
+  for (let i = Math.ceil(part.x); i < Math.min(classes, part.x + part.size); i += 1) {
+    pen.save();
+    pen.translate(x(i) + cell / 2, margin - 5);
+    pen.rotate(-Math.PI / 3);
+    pen.textAlign = "left";
+    pen.fillText(shorten(className(chunk, i), most), 0, 0);
+    pen.restore();
+  }
+}

@@ -1,0 +1,84 @@
+// Curves over k, prompt sensitivity and calibration.
+
+function curvesSection(view) {
+  const curves = view.chunk.curves;
+  if (!curves || !curves[view.m]) return null;
+  const names = Object.keys(curves[view.m]).filter((name) => curves[view.m][name].length > 1);
+  if (!names.length) return null;
+  const title = { accuracy: "Right class among the first k", "image retrieval": "Text to image: hit rate at k", "text retrieval": "Image to text: hit rate at k" };
+  return h(
+    "section",
+    {},
+    h("h2", {}, names[0] === "accuracy" ? "Accuracy at k" : "Recall at k"),
+    h(
+      "div",
+      { class: "pair" },
+      names.map((name) => {
+        const series = Object.keys(curves)
+          .filter((m) => curves[m][name])
+          .map((m) => ({ label: MODELS[m].label, values: curves[m][name], mark: Number(m) === view.m ? "chosen" : "" }));
+        return h("figure", {}, h("figcaption", {}, title[name]), lineChart(`${title[name]}, ${MODELS[view.m].label} among all models`, view.chunk.k, series, { xLabel: "k" }));
+      }),
+    ),
+    h("p", { class: "note" }, h("span", { class: "swatch chosen" }), " ", data(MODELS[view.m].label), "  ", h("span", { class: "swatch" }), " the other models"),
+  );
+}
+
+function promptsSection(view) {
+  const found = view.chunk.prompt_sensitivity && view.chunk.prompt_sensitivity[view.m];
+  if (!found || !Array.isArray(found.templates) || !Array.isArray(found.acc1)) return null;
+  const rows = found.templates
+    .map((template, i) => ({ label: String(template), value: found.acc1[i] }))
+    .filter((row) => Number.isFinite(row.value))
+    .sort((a, b) => b.value - a.value);
+  if (!rows.length) return null;
+  const values = rows.map((row) => row.value);
+  const mean = meanOf(values);
+  const spreadOf = Math.sqrt(meanOf(values.map((value) => (value - mean) ** 2)));
+  const ensemble = Number.isFinite(found.ensemble) ? found.ensemble : null;
+  const listed = rows.length > 40 ? [...rows.slice(0, 20), ...rows.slice(-20)] : rows;
+  return h(
+    "section",
+    {},
+    h("h2", {}, "Prompt sensitivity"),
+    h("p", {}, `${count(rows.length, "template")}: mean ${number(mean, 2)}, standard deviation ${number(spreadOf, 2)}, from ${number(values[values.length - 1], 2)} to ${number(values[0], 2)}`, ensemble !== null && `; all together ${number(ensemble, 2)}`, "."),
+    dotPlot("Accuracy with each template alone", listed, { reference: ensemble, referenceLabel: "all templates together", reach: ensemble !== null }),
+    rows.length > 40 && h("p", { class: "note" }, "The best and the worst twenty."),
+  );
+}
+
+function calibrationSection(view) {
+  const found = view.chunk.calibration && view.chunk.calibration[view.m];
+  if (!found || !Array.isArray(found.bins)) return null;
+  const bins = found.bins.filter((bin) => bin && bin.count > 0 && Number.isFinite(bin.confidence) && Number.isFinite(bin.accuracy));
+  if (!bins.length) return null;
+  const total = bins.reduce((sum, bin) => sum + bin.count, 0);
+  const facts = [["ece", "expected calibration error"], ["nll", "negative log-likelihood"], ["brier", "Brier score"]]
+    .filter(([key]) => Number.isFinite(found[key]))
+    .map(([key, text]) => `${text} ${found[key].toFixed(3)}`);
+  return h(
+    "section",
+    {},
+    h("h2", {}, "Calibration"),
+    facts.length > 0 && h("p", {}, `${facts.join(", ")}.`),
+    chart("Accuracy against confidence", (width) => {
+      const size = Math.min(width, 420);
+      const box = { left: 44, right: size - 12, top: 10, bottom: size - 40 };
+      const x = linear([0, 1], [box.left, box.right]);
+      const y = linear([0, 1], [box.bottom, box.top]);
+      return canvasOf(
+        size,
+        size,
+        gridX(x, [0, 0.25, 0.5, 0.75, 1], box.top, box.bottom, (value) => number(value, 0)),
+        gridY(y, [0, 0.25, 0.5, 0.75, 1], box.left, box.right, (value) => number(value, 0)),
+        svg("line", { class: "chance", x1: x(0), y1: y(0), x2: x(1), y2: y(1) }),
+        svg("text", { class: "tick", x: box.right, y: size - 6, "text-anchor": "end" }, "confidence"),
+        svg("text", { class: "tick", x: box.left + 6, y: 20 }, "accuracy"),
+        bins.map((bin) =>
+          svg("g", { class: "row chosen" }, svg("title", {}, `${bin.count} samples, confidence ${number(bin.confidence)}, right ${number(bin.accuracy)}`), svg("line", { class: "whisker", x1: x(bin.confidence), x2: x(bin.confidence), y1: y(bin.confidence), y2: y(bin.accuracy) }), svg("circle", { class: "dot", cx: x(bin.confidence), cy: y(bin.accuracy), r: 3 + 7 * Math.sqrt(bin.count / total) })),
+        ),
+      );
+    }),
+    h("p", { class: "note" }, "Each dot is a group of samples of similar confidence; on the dashed line, confidence and accuracy agree. Large dots hold more samples."),
+  );
+}

@@ -1,0 +1,93 @@
+// The data of the page: the overview at once, the chunk of a benchmark when it is opened.
+
+const DATA = JSON.parse(document.getElementById("overview").textContent);
+const MODELS = DATA.models;
+const BENCHMARKS = DATA.benchmarks;
+const RESULTS = new Map();
+for (const [m, b, values, low, high, notices, failures, differs] of DATA.results) {
+  RESULTS.set(`${m}/${b}`, { m, b, values, low, high, notices, failures, differs });
+}
+
+function resultOf(m, b) {
+  return RESULTS.get(`${m}/${b}`);
+}
+
+function modelsOf(b) {
+  return MODELS.map((_, m) => m).filter((m) => resultOf(m, b));
+}
+
+const unpacked = new Map();
+
+async function unpack(id) {
+  if (!unpacked.has(id)) unpacked.set(id, decode(document.getElementById(id).textContent));
+  return unpacked.get(id);
+}
+
+async function decode(text) {
+  if (typeof DecompressionStream === "undefined") throw new Error("This browser is too old to unpack the samples.");
+  const bytes = Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return new Response(stream).json();
+}
+
+function chunkOf(b) {
+  return unpack(`chunk-${b}`);
+}
+
+// A column is one metric of one benchmark.
+function allColumns(metric) {
+  return BENCHMARKS.flatMap((benchmark, b) => {
+    const metrics = metric === "" ? benchmark.main : [benchmark.metrics.indexOf(metric)].filter((i) => i >= 0);
+    return metrics.map((i) => ({ b, i }));
+  });
+}
+
+function valueAt(m, column) {
+  const result = resultOf(m, column.b);
+  const value = result ? result.values[column.i] : null;
+  return value === undefined ? null : value;
+}
+
+function columnTitle(column) {
+  return `${BENCHMARKS[column.b].label} ${BENCHMARKS[column.b].short[column.i]}`;
+}
+
+function columnPercent(column) {
+  return isFraction(modelsOf(column.b).map((m) => valueAt(m, column)));
+}
+
+const METRICS = [...new Set(BENCHMARKS.flatMap((benchmark) => benchmark.metrics))];
+const KINDS = [...new Set(BENCHMARKS.map((benchmark) => benchmark.kind))];
+
+// ------------------------------------------------------------------ what is chosen on the page, kept over a reload
+
+const STATE = {
+  query: "",
+  metric: "",
+  average: "plain",
+  hiddenModels: [],
+  hiddenBenchmarks: [],
+  sort: { key: "average", down: true },
+  intervals: true,
+  shade: true,
+  scatterX: "",
+  scatterY: "average",
+  theme: "",
+};
+const STORE = `eyechart:${DATA.title}`;
+
+function loadState() {
+  try {
+    Object.assign(STATE, JSON.parse(sessionStorage.getItem(STORE) || "{}"));
+  } catch {
+    // Storage is off or damaged: the page works without it.
+  }
+}
+
+function saveState() {
+  try {
+    sessionStorage.setItem(STORE, JSON.stringify(STATE));
+  } catch {
+    // The same.
+  }
+}

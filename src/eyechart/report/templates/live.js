@@ -1,0 +1,42 @@
+// While a run is going on: ask the server that sent this page how far it is, and reload when there are new results.
+
+const LIVE_EVERY = 1500;
+
+function startLive() {
+  if (!DATA.live) return;
+  const target = document.getElementById("live");
+  let version = null;
+  const ask = async () => {
+    try {
+      const answer = await fetch("status.json", { cache: "no-store" });
+      const status = await answer.json();
+      drawLive(target, status);
+      if (version !== null && status.version !== version) return location.reload();
+      version = status.version;
+    } catch {
+      replace(target, h("p", { class: "live-line" }, "The server does not answer; this page shows what was known last."));
+    }
+    return setTimeout(ask, LIVE_EVERY);
+  };
+  ask();
+}
+
+function drawLive(target, status) {
+  replace(target, status.runs.map(liveRun));
+}
+
+function liveRun(run) {
+  const { step } = run;
+  const rate = step && step.rate > 0 ? `${compact(step.rate)}/s` : "";
+  const left = step && step.total && step.rate > 0 ? `${duration((step.total - step.done) / step.rate)} left` : "";
+  const jobs = run.jobs ? `${run.jobs.done} of ${run.jobs.total} results` : "";
+  const parts = [jobs, step && `${step.name}${step.total ? ` ${step.done.toLocaleString("en")}/${step.total.toLocaleString("en")}` : ` ${step.done.toLocaleString("en")}`}`, rate, left].filter(Boolean);
+  const share = step && step.total ? step.done / step.total : 0;
+  return h(
+    "div",
+    { class: `live-line ${run.state}` },
+    h("span", { class: "live-state" }, { running: "Running", done: "Finished", stalled: "No news" }[run.state] || run.state),
+    h("span", {}, data(parts.join(" · "))),
+    run.state === "running" && h("progress", { max: "1", value: share, "aria-label": "Progress of the step" }),
+  );
+}
