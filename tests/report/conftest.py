@@ -1,6 +1,8 @@
-"""Made-up results, written once for all tests of the report."""
+"""Made-up results, written once for all tests of the report, and the browser."""
 
 from __future__ import annotations
+
+import os
 
 import pytest
 
@@ -17,3 +19,17 @@ def suite(tmp_path_factory):
 def small_suite(tmp_path_factory):
     """The same with two models."""
     return make_suite(tmp_path_factory.mktemp("small"), models=MODELS[1:3], n=60, thumbnails=4)
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """A real Chromium. Without one the tests are skipped, unless CI_BROWSER says that there must be one."""
+    from browser import chromium, find_chromium
+
+    if find_chromium() is None:
+        message = "no chromium on this machine: run `make browser` (apt-get install chromium)"
+        if os.environ.get("CI_BROWSER"):
+            pytest.fail(message)
+        pytest.skip(message)
+    with chromium() as running:
+        yield running

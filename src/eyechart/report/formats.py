@@ -6,6 +6,7 @@ import csv
 import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
 from eyechart.errors import missing_extra
@@ -144,7 +145,12 @@ SUFFIXES = {".csv": "csv", ".md": "markdown", ".markdown": "markdown", ".tex": "
 
 def _as_shown(values: Sequence[float | None], digits: int, *, percent: bool | None = None) -> list[str | None]:
     scale = 100 if (is_fraction(values) if percent is None else percent) else 1
-    return [None if value is None else f"{value * scale:.{digits}f}" for value in values]
+    return [None if value is None else fixed(value * scale, digits) for value in values]
+
+
+def fixed(value: float, digits: int) -> str:
+    """Write a number with so many digits; halves go up, as they do in JavaScript, so that the page shows the same."""
+    return str(Decimal(value).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP))
 
 
 def _best(values: Sequence[float | None]) -> list[int]:

@@ -195,7 +195,7 @@ def _result(table: Table, m: int, b: int) -> list[Any]:
     return [
         m,
         b,
-        [_short(result.metrics.get(metric)) for metric in metrics],
+        [result.metrics.get(metric) for metric in metrics],
         [_short(low) for low, _ in ends],
         [_short(high) for _, high in ends],
         len(result.notices),

@@ -20,7 +20,7 @@ async function benchmarkView(main, b, params) {
     main,
     h("p", { class: "crumb" }, h("a", { href: "#/" }, "Overview")),
     h("h1", {}, data(benchmark.label)),
-    h("p", { class: "lead" }, facts.join(" · ")),
+    h("p", { class: "lead" }, facts.map((fact, k) => [k > 0 && " · ", data(fact)])),
     ranking,
     detail,
   );

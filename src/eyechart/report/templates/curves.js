@@ -28,7 +28,7 @@ function promptsSection(view) {
   const found = view.chunk.prompt_sensitivity && view.chunk.prompt_sensitivity[view.m];
   if (!found || !Array.isArray(found.templates) || !Array.isArray(found.acc1)) return null;
   const rows = found.templates
-    .map((template, i) => ({ label: String(template), value: found.acc1[i] }))
+    .map((template, i) => ({ label: isolated("", String(template)), value: found.acc1[i] }))
     .filter((row) => Number.isFinite(row.value))
     .sort((a, b) => b.value - a.value);
   if (!rows.length) return null;

@@ -1,6 +1,11 @@
 // The data of the page: the overview at once, the chunk of a benchmark when it is opened.
 
-const DATA = JSON.parse(document.getElementById("overview").textContent);
+// A name with marks that turn the direction of text is wrapped so that it turns only itself, wherever it is written.
+function isolated(key, value) {
+  return typeof value === "string" && /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/.test(value) ? `\u2068${value}\u2069` : value;
+}
+
+const DATA = JSON.parse(document.getElementById("overview").textContent, isolated);
 const MODELS = DATA.models;
 const BENCHMARKS = DATA.benchmarks;
 const RESULTS = new Map();

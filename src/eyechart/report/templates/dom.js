@@ -63,8 +63,8 @@ function select(label, options, value, onchange, props = {}) {
   const nodes = options.map((part) =>
     Array.isArray(part) ? option(part) : h("optgroup", { label: part.group }, part.options.map(option)),
   );
-  const control = h("select", { ...props, on: { change: (event) => onchange(event.target.value) } }, nodes);
-  return h("label", { class: "field" }, h("span", {}, label), control);
+  const control = h("select", { ...props, id: uid("field"), on: { change: (event) => onchange(event.target.value) } }, nodes);
+  return h("div", { class: "field" }, h("label", { for: control.id }, label), control);
 }
 
 function checkbox(label, checked, onchange) {
@@ -78,8 +78,8 @@ function search(label, value, onchange) {
     clearTimeout(timer);
     timer = setTimeout(() => onchange(event.target.value), 120);
   };
-  const box = h("input", { type: "search", value, placeholder: label, "aria-label": label, on: { input: later } });
-  return h("label", { class: "field search" }, h("span", {}, label), box);
+  const box = h("input", { type: "search", value, id: uid("field"), on: { input: later } });
+  return h("div", { class: "field search" }, h("label", { for: box.id }, label), box);
 }
 
 function openDialog(title, ...content) {

@@ -1,0 +1,69 @@
+"""A real Chromium for the tests of the page."""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import contextmanager
+from pathlib import Path
+
+FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+
+def find_chromium() -> str | None:
+    """Return the browser's path; Debian calls it chromium."""
+    return next(
+        (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
+    )
+
+
+@contextmanager
+def chromium():
+    """Start the browser that is installed on this machine; Playwright downloads nothing."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=find_chromium(), args=list(FLAGS))
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+class Watched:
+    """A page that remembers every console message, error and request, so that a test can insist on none."""
+
+    def __init__(self, browser, *, width=1400, scheme="light", height=900) -> None:
+        self.context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
+        self.page = self.context.new_page()
+        self.page.set_default_timeout(10_000)
+        self.problems: list[str] = []
+        self.requests: list[str] = []
+        self.page.on("console", lambda message: self.problems.append(f"{message.type}: {message.text}"))
+        self.page.on("pageerror", lambda error: self.problems.append(f"error: {error}"))
+        self.page.on("dialog", self._dialog)
+        self.page.on("request", lambda request: self.requests.append(request.url))
+
+    def _dialog(self, dialog) -> None:
+        self.problems.append(f"dialog: {dialog.message}")
+        dialog.dismiss()
+
+    def open(self, path: Path, view: str = "#/"):
+        """Open a file at one of its views and wait until it is drawn."""
+        self.page.goto(f"file://{path}{view}")
+        self.page.wait_for_selector("main h1")
+        return self.page
+
+    def close(self) -> None:
+        """Close the page, after making sure that it neither complained nor asked for anything."""
+        self.context.close()
+        outside = [url for url in self.requests if not url.startswith(("file:", "data:", "blob:"))]
+        assert outside == []
+        assert self.problems == []

@@ -1,0 +1,180 @@
+"""The live page: a real server on loopback, a real browser, a run that goes on meanwhile."""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from contextlib import contextmanager
+
+import pytest
+from browser import Watched
+from playwright.sync_api import expect
+
+from eyechart.cli import serve
+from eyechart.cli.report import payload_of
+from eyechart.errors import UsageError
+from eyechart.progress import NoProgress
+from eyechart.progress_file import EVERY, PROGRESS_PREFIX, ProgressFile, read_progress
+from eyechart.report.load import load_results
+from eyechart.report.page import make_page
+from eyechart.report.serve import HOST, Source, make_server
+
+
+def arguments(*words):
+    parser = argparse.ArgumentParser()
+    serve.add_arguments(parser)
+    return parser.parse_args([str(word) for word in words])
+
+
+@contextmanager
+def serving(folder):
+    args = arguments(folder, "--no-browser")
+    source = Source(args.files, lambda: make_page(payload_of(args, may_be_empty=True), live=True))
+    server = make_server(source)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield server.server_port
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def get(port, path="/", host=None):
+    connection = http.client.HTTPConnection(HOST, port, timeout=20)
+    connection.request("GET", path, headers={"Host": host or f"{HOST}:{port}"})
+    answer = connection.getresponse()
+    return answer.status, answer.read(), dict(answer.getheaders())
+
+
+def test_it_serves_the_page_and_its_status_and_nothing_else(small_suite):
+    with serving(small_suite) as port:
+        code, body, headers = get(port)
+        status = json.loads(get(port, "/status.json")[1])
+
+        assert code == 200
+        assert b"connect-src &#x27;self&#x27;" in body
+        assert headers["Cache-Control"] == "no-store"
+        assert status["runs"] == []
+        assert get(port, "/../../etc/passwd")[0] == 404
+
+
+def test_a_foreign_name_for_this_address_is_refused(small_suite):
+    with serving(small_suite) as port:
+        assert get(port, host="evil.example")[0] == 403
+        assert get(port, host=f"localhost:{port}")[0] == 200
+
+
+def test_only_loopback_is_bound(small_suite):
+    source = Source([str(small_suite)], lambda: b"")
+    server = make_server(source)
+    try:
+        assert server.server_address[0] == "127.0.0.1"
+    finally:
+        server.server_close()
+
+
+def test_the_page_is_made_anew_only_when_results_change(small_suite, tmp_path):
+    made = []
+    source = Source([str(tmp_path)], lambda: made.append(1) or b"page")
+    source.page()
+    source.page()
+    assert len(made) == 1
+
+    shutil.copy(next(small_suite.glob("digits*.json")), tmp_path)
+    source.page()
+
+    assert len(made) == 2
+
+
+def test_a_run_is_shown_with_its_progress_and_new_results_appear(browser, small_suite, tmp_path):
+    watched = Watched(browser)
+    page = watched.page
+    with serving(tmp_path) as port, ProgressFile(NoProgress(), tmp_path, jobs=2) as progress:
+        page.goto(f"http://{HOST}:{port}/")
+        expect(page.locator("main")).to_contain_text("No results yet.")
+        expect(page.locator("#live")).to_contain_text("0 of 2 results")
+
+        with progress.step("pictures of stamps", 100) as bar:
+            time.sleep(EVERY)
+            bar.advance(40)
+            expect(page.locator("#live")).to_contain_text("pictures of stamps 40/100")
+            expect(page.locator("#live")).to_contain_text("left")
+
+        for file in small_suite.glob("stamps*_en_*"):
+            shutil.copy(file, tmp_path)
+        progress.job_done()
+        expect(page.locator("#matrix tbody tr")).to_have_count(2)
+        expect(page.locator("#live")).to_contain_text("1 of 2 results")
+        progress.__exit__(None, None, None)
+        expect(page.locator("#live")).to_contain_text("Finished")
+    watched.context.close()
+    assert [url for url in watched.requests if not url.startswith((f"http://{HOST}:{port}/", "data:"))] == []
+    assert watched.problems == []
+
+
+def test_what_is_chosen_survives_the_reload(browser, small_suite, tmp_path):
+    for file in small_suite.glob("digits*"):
+        shutil.copy(file, tmp_path)
+    watched = Watched(browser)
+    page = watched.page
+    with serving(tmp_path) as port:
+        page.goto(f"http://{HOST}:{port}/")
+        page.get_by_label("Filter models").fill("Snellen-L")
+        expect(page.locator("#matrix tbody tr")).to_have_count(1)
+        page.wait_for_timeout(2000)
+
+        for file in small_suite.glob("garden*"):
+            shutil.copy(file, tmp_path)
+        expect(page.locator("#matrix thead a.dataset")).to_have_count(2, timeout=15_000)
+
+        expect(page.locator("#matrix tbody tr")).to_have_count(1)
+    watched.context.close()
+
+
+def test_a_run_that_gives_no_news_is_not_called_running(tmp_path):
+    body = {"updated": time.time() - 3600, "jobs": {"done": 1, "total": 2}, "step": None}
+    (tmp_path / f"{PROGRESS_PREFIX}1.json").write_text(json.dumps(body))
+
+    assert Source([str(tmp_path)], lambda: b"").status()["runs"][0]["state"] == "stalled"
+
+
+def test_the_progress_file_goes_with_the_run_and_is_no_result(small_suite, tmp_path):
+    shutil.copy(next(small_suite.glob("digits*.json")), tmp_path)
+
+    with ProgressFile(NoProgress(), tmp_path, jobs=1):
+        assert read_progress(tmp_path)[0]["file"] == f"{PROGRESS_PREFIX}{os.getpid()}.json"
+        assert load_results([tmp_path]).skipped == ()
+
+    assert read_progress(tmp_path) == []
+
+
+def test_a_port_in_use_is_an_error_with_advice(small_suite):
+    with serving(small_suite) as port, pytest.raises(UsageError, match="--port 0"):
+        serve.run(arguments(small_suite, "--port", port, "--no-browser"))
+
+
+def test_a_missing_folder_is_an_error(tmp_path):
+    with pytest.raises(UsageError, match="no file or folder"):
+        serve.run(arguments(tmp_path / "absent", "--no-browser"))
+
+
+def test_the_command_prints_its_address(small_suite):
+    command = [sys.executable, "-m", "eyechart", "serve", str(small_suite), "--port", "0", "--no-browser"]
+    environment = os.environ | {"PYTHONPATH": "src"}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        try:
+            address = process.stdout.readline().split()[0]
+            code, body, _ = get(int(address.rstrip("/").rpartition(":")[2]))
+        finally:
+            process.terminate()
+    assert code == 200
+    assert b"Eyechart report" in body
