@@ -12,6 +12,8 @@ from eyechart.report.load import load_results
 from eyechart.report.page import make_page
 from eyechart.report.payload import make_payload
 
+pytestmark = pytest.mark.slow  # a real browser
+
 VIEWS = {
     "overview": ("#/", ""),
     "classes": ("#/benchmark/4", ""),

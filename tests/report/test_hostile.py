@@ -12,6 +12,8 @@ from eyechart.report.page import make_page
 from eyechart.report.payload import make_payload
 from eyechart.report.samples import is_thumbnail
 
+pytestmark = pytest.mark.slow  # a real browser
+
 ATTACKS = (
     "<script>window.pwned=1</script>",
     "</script><script>window.pwned=1</script>",

@@ -15,6 +15,8 @@ from eyechart.report.payload import make_payload
 from eyechart.report.table import make_table
 from eyechart.results import Result
 
+pytestmark = pytest.mark.slow  # a real browser
+
 STAMPS, POSTCARDS, RIDDLES, MARKET = "stamps", "postcards", "riddles", "market"
 
 

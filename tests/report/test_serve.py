@@ -26,6 +26,8 @@ from eyechart.report.load import load_results
 from eyechart.report.page import make_page
 from eyechart.report.serve import HOST, Source, make_server
 
+pytestmark = pytest.mark.slow  # a real browser
+
 
 def arguments(*words):
     parser = argparse.ArgumentParser()
