@@ -3,7 +3,7 @@ PYTHON ?= python3
 CORE := .venv
 DEV := .venv-dev
 
-.PHONY: demo test lint types tests parity probes clean
+.PHONY: demo test lint types tests browser parity probes clean
 
 demo: $(CORE)/.done
 	$(CORE)/bin/eyechart demo
@@ -17,8 +17,14 @@ lint: $(DEV)/.done
 types: $(DEV)/.done
 	$(DEV)/bin/mypy
 
-tests: $(DEV)/.done
+tests: $(DEV)/.done browser
 	$(DEV)/bin/python -m pytest
+
+# The page's tests drive a real Chromium. Where Debian's packages can be installed, it is; elsewhere they are skipped.
+browser:
+	@command -v chromium || command -v chromium-browser || command -v google-chrome || \
+	  { command -v apt-get && apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; } || \
+	  echo "no chromium here: the tests of the page will be skipped"
 
 parity: $(DEV)/.done
 	$(DEV)/bin/python benchmarks/parity.py

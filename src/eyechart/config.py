@@ -78,6 +78,7 @@ class Config(BaseModel):
     allow_blank_classnames: bool = False
     dump_classnames: bool = False
     dump_templates: bool = False
+    thumbnails: int = Field(default=0, ge=0)
     save_clf: str | None = None
     load_clfs: list[str] = []
     model_cache_dir: str | None = None

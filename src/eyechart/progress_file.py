@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from eyechart.errors import UsageError
 from eyechart.files import write_atomic
 from eyechart.progress import Bar, Progress
 
@@ -23,12 +25,18 @@ class ProgressFile:
 
     def __init__(self, inner: Progress, folder: Path, jobs: int) -> None:
         self.inner = inner
-        self.path = folder / f"{PROGRESS_PREFIX}{os.getpid()}.json"
+        self.path = folder / f"{PROGRESS_PREFIX}{platform.node()}-{os.getpid()}.json"
         self.body: dict[str, Any] = {"started": time.time(), "jobs": {"done": 0, "total": jobs}, "step": None}
         self._written = 0.0
 
     def __enter__(self) -> ProgressFile:
-        self._write()
+        try:
+            self._write()
+        except OSError as error:
+            raise UsageError(
+                f"The folder {self.path.parent} cannot be written ({error.strerror}).",
+                advice="Results go there: choose another --output, before any work is done.",
+            ) from error
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -40,7 +48,7 @@ class ProgressFile:
         with self.inner.step(name, total) as bar:
             yield _RecordedBar(self, bar, name, total)
         self.body["step"] = None
-        self._write()
+        self._try_to_write()
 
     def say(self, line: str) -> None:
         """Show one line between steps."""
@@ -49,12 +57,17 @@ class ProgressFile:
     def job_done(self) -> None:
         """Count a finished job."""
         self.body["jobs"]["done"] += 1
-        self._write()
+        self._try_to_write()
 
     def update(self, step: dict[str, Any]) -> None:
         """Take over the state of the running step; written at most once a second."""
         self.body["step"] = step
         if time.monotonic() - self._written >= EVERY:
+            self._try_to_write()
+
+    def _try_to_write(self) -> None:
+        # A run must not end because its progress cannot be shown; what it computes fails loudly on its own.
+        with suppress(OSError):
             self._write()
 
     def _write(self) -> None:

@@ -25,6 +25,7 @@ from eyechart.results import Result, is_done, read_result, write_result
 from eyechart.stopwatch import Stopwatch
 from eyechart.store import EmbeddingStore
 from eyechart.tasks.base import Material, Prediction, Task
+from eyechart.thumbnails import with_thumbnails
 from eyechart.types import Fetchable, Job, Metric, ModelCard, ModelSpec, Notice, Outcome, digest_json
 
 MAX_LISTINGS = 32
@@ -148,7 +149,11 @@ def run_job(job: Job, model: LazyEncoder, session: Session, config: Config) -> R
         watch.add("load", model.load_seconds)
     profile = watch.seconds() | {"total": round(time.perf_counter() - start, 4)}
     result = make_result(job, listing, model.card, prediction, outcome, notices, profile)
-    return write_result(with_dumps(result, listing, config), outcome.records, job.output)
+    if embeddings.encoded and profile.get("encode images"):
+        rate = {"throughput": round(embeddings.encoded / profile["encode images"], 2)}
+        result = dataclasses.replace(result, provenance=dict(result.provenance) | rate)
+    records = with_thumbnails(outcome.records, listing.samples(), config.thumbnails)
+    return write_result(with_dumps(result, listing, config), records, job.output)
 
 
 def make_result(

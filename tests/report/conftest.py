@@ -24,7 +24,7 @@ def small_suite(tmp_path_factory):
 @pytest.fixture(scope="session")
 def browser():
     """A real Chromium. Without one the tests are skipped, unless CI_BROWSER says that there must be one."""
-    from browser import chromium, find_chromium
+    from support.browser import chromium, find_chromium
 
     if find_chromium() is None:
         message = "no chromium on this machine: run `make browser` (apt-get install chromium)"

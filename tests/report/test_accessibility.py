@@ -6,11 +6,11 @@ from functools import cache
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from browser import Watched
 
 from eyechart.report.load import load_results
 from eyechart.report.page import make_page
 from eyechart.report.payload import make_payload
+from support.browser import Watched
 
 pytestmark = pytest.mark.slow  # a real browser
 

@@ -150,7 +150,7 @@ def test_another_task_version_or_limit_is_refused_and_named(tmp_path):
     folder = two(tmp_path, made([True] * 9), made([True] * 9))
     path = next(folder.glob("*Snellen-L*.json"))
     body = json.loads(path.read_text())
-    body["job"] |= {"task_version": 2, "limit": 9}
+    body["job"] |= {"settings": {"task_version": 2}, "limit": 9}
     path.write_text(json.dumps(body))
 
     with pytest.raises(UsageError, match="d: samples, task version"):

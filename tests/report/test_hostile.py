@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 
 import pytest
-from browser import Watched
 
 from eyechart.report.load import load_results
 from eyechart.report.page import make_page
 from eyechart.report.payload import make_payload
 from eyechart.report.samples import is_thumbnail
+from support.browser import Watched
 
 pytestmark = pytest.mark.slow  # a real browser
 

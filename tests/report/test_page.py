@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 import pytest
-from browser import Watched
 from playwright.sync_api import expect
 
 from eyechart.report.formats import FORMATS, matrix
@@ -14,6 +13,7 @@ from eyechart.report.page import make_page
 from eyechart.report.payload import make_payload
 from eyechart.report.table import make_table
 from eyechart.results import Result
+from support.browser import Watched
 
 pytestmark = pytest.mark.slow  # a real browser
 

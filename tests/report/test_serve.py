@@ -14,7 +14,6 @@ import time
 from contextlib import contextmanager
 
 import pytest
-from browser import Watched
 from playwright.sync_api import expect
 
 from eyechart.cli import serve
@@ -25,6 +24,7 @@ from eyechart.progress_file import EVERY, PROGRESS_PREFIX, ProgressFile, read_pr
 from eyechart.report.load import load_results
 from eyechart.report.page import make_page
 from eyechart.report.serve import HOST, Source, make_server
+from support.browser import Watched
 
 pytestmark = pytest.mark.slow  # a real browser
 
@@ -153,7 +153,7 @@ def test_the_progress_file_goes_with_the_run_and_is_no_result(small_suite, tmp_p
     shutil.copy(next(small_suite.glob("digits*.json")), tmp_path)
 
     with ProgressFile(NoProgress(), tmp_path, jobs=1):
-        assert read_progress(tmp_path)[0]["file"] == f"{PROGRESS_PREFIX}{os.getpid()}.json"
+        assert read_progress(tmp_path)[0]["file"].startswith(PROGRESS_PREFIX)
         assert load_results([tmp_path]).skipped == ()
 
     assert read_progress(tmp_path) == []

@@ -103,7 +103,7 @@ def write(
             "versions": {"eyechart": "0.1.0", "numpy": "2.3.5", "python": "3.11.7"},
             "command": f"eyechart eval --model {model.name} --pretrained {model.pretrained} --dataset {dataset}",
         },
-        job={"digest": f"job-{label}", "task_version": 1},
+        job={"digest": f"job-{label}", "settings": {"task_version": 1}},
         **parts,
     )
     path = folder / f"{label}.json"

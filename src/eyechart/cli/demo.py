@@ -8,7 +8,7 @@ import sys
 
 COMMAND = (
     "eval --model_type onnx --model eyechart-tiny --pretrained eyechart-tiny "
-    "--dataset demo/garments demo/scenes --language en de --recall_k 1 5 10"
+    "--dataset demo/garments demo/scenes --language en de --recall_k 1 5 10 --thumbnails 150"
 )
 OUTPUT = "{output}/{{dataset}}_{{model}}_{{language}}_{{task}}.json"
 
@@ -29,4 +29,5 @@ def run(args: argparse.Namespace) -> int:
     else:
         sys.stdout.write(f"$ eyechart {shlex.join(words)}\n\n")
         sys.stdout.flush()
-    return main(words)
+    code = main(words)
+    return code or main(["report", args.output, "--output", f"{args.output}/report.html", "--title", "Eyechart demo"])

@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -103,6 +104,13 @@ def _where(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("results")
     add = group.add_argument
     add("--output", default="{dataset}_{pretrained}_{model}_{language}_{task}.json", help="result file, a template")
+    add(
+        "--thumbnails",
+        type=int,
+        default=0,
+        metavar="N",
+        help="keep small pictures of the N worst mistakes, for reports",
+    )
     add("--skip_existing", action="store_true", help="do not repeat jobs whose result is there")
 
 
@@ -228,22 +236,26 @@ def run(args: argparse.Namespace) -> int:
     from eyechart.cli.show import show_profiles, show_reports
     from eyechart.config import make_config
     from eyechart.progress import choose_progress
+    from eyechart.progress_file import ProgressFile
     from eyechart.run import plan_jobs
 
     config = make_config(settings_of(args))
-    progress = choose_progress(quiet=args.quiet)
     jobs = plan_jobs(config, say=lambda line: sys.stderr.write(f"{line}\n"))
     if args.distributed:
         from eyechart.engine.ranks import rank_and_size, share_of
 
         jobs = share_of(jobs, *rank_and_size())
     reports = []
-    for number, report in enumerate(_start(args, jobs, config, progress), 1):
-        reports.append(report)
-        state = "failed" if report.error else "skipped, done before" if report.skipped else f"-> {report.job.output}"
-        progress.say(f"[{number}/{len(jobs)}] {report.job.title}: {state}")
-        if report.error:
-            sys.stderr.write(f"{report.error}\n")
+    folder = jobs[0].output.parent if jobs else Path()
+    with ProgressFile(choose_progress(quiet=args.quiet), folder, len(jobs)) as progress:
+        for number, report in enumerate(_start(args, jobs, config, progress), 1):
+            reports.append(report)
+            progress.job_done()
+            ended = "skipped, done before" if report.skipped else f"-> {report.job.output}"
+            state = "failed" if report.error else ended
+            progress.say(f"[{number}/{len(jobs)}] {report.job.title}: {state}")
+            if report.error:
+                sys.stderr.write(f"{report.error}\n")
     show_reports(reports, quiet=args.quiet)
     if args.profile:
         show_profiles([report.result for report in reports if report.result and not report.skipped])

@@ -39,6 +39,8 @@ class LocalEmbeddings:
         self.progress = progress or NoProgress()
         self.watch = watch or Stopwatch()
         self._truncated = 0
+        self.encoded = 0
+        """Pictures that were not in the store and had to be encoded."""
 
     @property
     def card(self) -> ModelCard:
@@ -77,6 +79,7 @@ class LocalEmbeddings:
         table = self._table()
         missing = np.flatnonzero(table.missing(listing.digests))
         wanted = {listing.digests[i].tobytes() for i in missing} & keys
+        self.encoded += len(wanted)
         if not wanted:
             return []
         with self.progress.step(f"pictures of {listing.info.name}", len(wanted)) as bar:

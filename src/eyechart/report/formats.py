@@ -155,6 +155,8 @@ def fixed(value: float, digits: int) -> str:
 
 def _best(values: Sequence[float | None]) -> list[int]:
     present = [value for value in values if value is not None]
+    if len(present) < 2:  # alone in its column, nobody is best
+        return []
     return [i for i, value in enumerate(values) if value is not None and value == max(present)]
 
 

@@ -13,12 +13,12 @@ from eyechart.report.records import Columns, Ints, read_columns
 from eyechart.report.table import Table
 from eyechart.results import Result
 
-ASPECTS: Mapping[str, tuple[tuple[str, str], ...]] = {
+ASPECTS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "dataset": (("data", "fingerprint"),),
     "split": (("data", "split"),),
     "samples": (("job", "limit"),),
     "prompts": (("data", "prompts_digest"), ("data", "templates_digest"), ("data", "classnames_digest")),
-    "task version": (("job", "task_version"),),
+    "task version": (("job", "settings", "task_version"),),
 }
 """What must be the same, and where a result tells it."""
 
@@ -28,17 +28,21 @@ def differences(first: Result, second: Result) -> list[str]:
 
     What a result does not tell cannot be checked; results of other tools tell nothing, but have no records either.
     """
-    return [aspect for aspect, places in ASPECTS.items() if any(_differ(first, second, *place) for place in places)]
+    return [aspect for aspect, places in ASPECTS.items() if any(_differ(first, second, place) for place in places)]
 
 
-def _differ(first: Result, second: Result, part: str, key: str) -> bool:
-    a, b = (_look_up(result, part, key) for result in (first, second))
-    return (a is not None or key == "limit") and (b is not None or key == "limit") and a != b
+def _differ(first: Result, second: Result, place: Sequence[str]) -> bool:
+    a, b = (_look_up(result, place) for result in (first, second))
+    if place == ("job", "limit"):  # none is a value here: all samples
+        return bool(first.job and second.job) and a != b
+    return a is not None and b is not None and a != b
 
 
-def _look_up(result: Result, part: str, key: str) -> Any:
-    holder: Mapping[str, Any] = getattr(result, part)
-    return holder.get(key)
+def _look_up(result: Result, place: Sequence[str]) -> Any:
+    value: Any = getattr(result, place[0])
+    for key in place[1:]:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value
 
 
 class RecordsCache:

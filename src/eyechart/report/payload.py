@@ -127,7 +127,7 @@ def _line(
 def _marks(table: Table, column: Column, cache: RecordsCache) -> dict[str, Any]:
     """Say which models are best in a column and which cannot be told from the best, and how that is known."""
     values = {m: value for m in range(len(table.models)) if (value := table.value(m, column)) is not None}
-    if not values:
+    if len(values) < 2:  # alone in its column, nobody is best
         return {}
     top = max(values.values())
     best = [m for m, value in values.items() if value == top]
@@ -152,7 +152,7 @@ def _model(table: Table, row: int) -> dict[str, Any]:
     rates = [r.provenance["throughput"] for r in results if _is_number(r.provenance.get("throughput"))]
     return {
         "name": cut(model.name, 500),
-        "pretrained": cut(model.pretrained, 500),
+        "pretrained": "" if model.pretrained == model.name else cut(model.pretrained, 500),
         "suffix": cut(model.suffix, 500),
         "label": cut(model.label, 1000),
         "origin": model.origin,

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from eyechart.languages import canonical
 from eyechart.report.load import OURS, Found
 from eyechart.results import Result
 
@@ -37,10 +38,6 @@ MAIN_METRICS = (
 """The metric that stands for a benchmark unless its results name another: the first of these that it has."""
 
 
-LANGUAGES: Mapping[str, str] = {"cn": "zh", "jp": "ja", "kr": "ko", "gr": "el", "in": "hi"}
-"""Country codes that tools use for languages."""
-
-
 @dataclass(frozen=True)
 class Model:
     """A row: a model in one form, from one tool."""
@@ -54,7 +51,8 @@ class Model:
     @property
     def label(self) -> str:
         """Name the row in one line."""
-        return " ".join(part for part in (self.name, self.pretrained, self.suffix) if part)
+        pretrained = "" if self.pretrained == self.name else self.pretrained
+        return " ".join(part for part in (self.name, pretrained, self.suffix) if part)
 
 
 @dataclass(frozen=True)
@@ -161,7 +159,7 @@ def canonical_benchmark(dataset: str, task: str, language: str) -> Benchmark:
     name = dataset.removeprefix("wds/").removeprefix("wds_")
     if name.startswith("vtab_"):
         name = "vtab/" + name.removeprefix("vtab_")
-    return Benchmark(name, task, LANGUAGES.get(language, language))
+    return Benchmark(name, task, canonical(language))
 
 
 def main_metrics(results: Sequence[Result]) -> tuple[str, ...]:

@@ -81,7 +81,7 @@ function rankingGrid(b) {
   const texts = columns.map((column, c) => {
     const values = models.map((m) => valueAt(m, column));
     const top = Math.max(...values.filter((value) => value !== null));
-    values.forEach((value, r) => value === top && best.add(`${r}/${c + 1}`));
+    if (models.length > 1) values.forEach((value, r) => value === top && best.add(`${r}/${c + 1}`));
     return values.map((value) => number(value, 1, isFraction(values)));
   });
   return { header: ["model", ...benchmark.metrics], rows: models.map((m, r) => [MODELS[m].label, ...texts.map((column) => column[r])]), best, note: `${benchmark.label}, ${benchmark.task}` };

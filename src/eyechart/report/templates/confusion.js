@@ -1,6 +1,6 @@
 // Which class is taken for which: a picture that can be zoomed, and the most frequent confusions as a list.
 
-// Room at the right and below, for the slanted names of the last columns.
+// Room at the right, for the slanted names of the last columns.
 const EDGE = 36;
 
 function unpackConfusion(packed) {
@@ -115,8 +115,10 @@ function paintConfusion(canvas, { classes, cells, recall, chunk, window: part, c
   const style = getComputedStyle(document.documentElement);
   const colour = (name) => style.getPropertyValue(name).trim();
   const scale = globalThis.devicePixelRatio || 1;
-  canvas.width = canvas.height = side * scale;
-  canvas.style.width = canvas.style.height = `${side}px`;
+  canvas.width = side * scale;
+  canvas.height = (side - EDGE + 2) * scale;
+  canvas.style.width = `${side}px`;
+  canvas.style.height = `${side - EDGE + 2}px`;
   const pen = canvas.getContext("2d");
   pen.scale(scale, scale);
   const inner = side - margin - EDGE;

@@ -20,7 +20,7 @@ function curvesSection(view) {
         return h("figure", {}, h("figcaption", {}, title[name]), lineChart(`${title[name]}, ${MODELS[view.m].label} among all models`, view.chunk.k, series, { xLabel: "k" }));
       }),
     ),
-    h("p", { class: "note" }, h("span", { class: "swatch chosen" }), " ", data(MODELS[view.m].label), "  ", h("span", { class: "swatch" }), " the other models"),
+    h("p", { class: "note" }, h("span", { class: "swatch chosen" }), " ", data(MODELS[view.m].label), Object.keys(curves).length > 1 && ["  ", h("span", { class: "swatch" }), " the other models"]),
   );
 }
 

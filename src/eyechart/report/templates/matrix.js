@@ -163,6 +163,7 @@ function matrixGrid() {
   const leaders = [...numbers, isRank ? means.map((value) => (value === null ? null : -value)) : means];
   const best = new Set();
   leaders.forEach((values, c) => {
+    if (values.filter((value) => value !== null).length < 2) return;
     const top = Math.max(...values.filter((value) => value !== null));
     values.forEach((value, r) => value !== null && value === top && best.add(`${r}/${c + 1}`));
   });

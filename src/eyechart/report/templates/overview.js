@@ -185,7 +185,7 @@ function languageTable(group) {
 function spread(m, columns) {
   const values = columns.map((column) => valueAt(m, column)).filter((value) => value !== null);
   const every = columns.flatMap((column) => modelsOf(column.b).map((other) => valueAt(other, column))).filter((value) => value !== null);
-  const x = linear(domainOf(every), [6, 154]);
+  const x = linear([Math.max(0, Math.min(...every) - 0.05), Math.min(1, Math.max(...every) + 0.05)], [6, 154]);
   return svg(
     "svg",
     { width: 160, height: 18, "aria-hidden": "true" },
