@@ -217,11 +217,11 @@ def test_custom_retrieval_and_classification_in_one_config(place, custom):
         picture(i).save(f"my_pets/{name}/{i}.png")
     rows = [{"image": str(Path("my_pets/cat/0.png").absolute()), "label": "cat"}]
     rows.append({"image": str(Path("my_pets/dog/1.png").absolute()), "label": "dog"})
-    Path("table").mkdir()
-    Path("table/image_labels.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    Path("labels").mkdir()
+    Path("labels/image_labels.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     write_classification(Path("shards"), n=6)
     config = json.loads(json.dumps(SEED_002_CUSTOM))
-    config["eval_config"]["eval"] |= {"dataset_name": ["custom", "my_pets", "table/image_labels.jsonl", "shards"]}
+    config["eval_config"]["eval"] |= {"dataset_name": ["custom", "my_pets", "labels/image_labels.jsonl", "shards"]}
     config["eval_config"]["eval"]["data_dir"] = {"custom": custom}
 
     results = run_task(config)
@@ -229,7 +229,7 @@ def test_custom_retrieval_and_classification_in_one_config(place, custom):
     assert [(result.dataset, result.task) for result in results] == [
         ("custom", "zeroshot_retrieval"),
         ("my_pets", "zeroshot_classification"),
-        ("table/image_labels.jsonl", "zeroshot_classification"),
+        ("labels/image_labels.jsonl", "zeroshot_classification"),
         ("shards", "zeroshot_classification"),
     ]
     assert all({"acc1", "mean_per_class_recall"} <= set(result.metrics) for result in results[1:])
