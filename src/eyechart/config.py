@@ -65,6 +65,7 @@ class Config(BaseModel):
     output: str = OUTPUT
     recall_k: list[int] = [5]
     metrics: Literal["default", "full"] = "default"
+    group_by: list[str] = []
     batch_size: int = Field(default=64, ge=1)
     num_workers: int = Field(default=4, ge=0)
     precision: Literal["auto", "fp32", "fp16", "bf16", "amp"] = "auto"

@@ -189,6 +189,8 @@ def _notices(info: DatasetInfo, reading: _Reading, digests: Digests) -> Iterator
 def _fingerprint(reading: _Reading, info: DatasetInfo) -> str:
     """Digest all that defines the samples: ids, pictures, targets, captions."""
     state = hashlib.blake2b(f"{info.kind}\0{info.language}".encode(), digest_size=16)
+    if info.collection is not None:
+        state.update(repr(info.collection).encode("utf-8", "surrogatepass"))
     for entry, key in zip(reading.entries, reading.keys, strict=True):
         state.update(key)
         state.update(repr((entry.id, entry.label, entry.labels, entry.texts)).encode("utf-8", "surrogatepass"))

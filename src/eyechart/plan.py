@@ -21,6 +21,7 @@ from eyechart.errors import DataError, UsageError, nearest
 from eyechart.models.base import Family
 from eyechart.models.choice import choose_models
 from eyechart.tasks.base import Task
+from eyechart.tasks.groups import group_settings
 from eyechart.types import Dataset, DatasetInfo, DatasetSpec, Job, Kind, ModelSpec, digest_json
 
 TASK_OF_KIND: dict[Kind, str] = {
@@ -28,6 +29,8 @@ TASK_OF_KIND: dict[Kind, str] = {
     "multilabel": "zeroshot_classification",
     "retrieval": "zeroshot_retrieval",
     "selection": "image_caption_selection",
+    "collection": "zeroshot_retrieval",
+    "similarity": "visual_sts",
 }
 """What ``--task auto`` chooses."""
 
@@ -103,7 +106,8 @@ class Planner:
         info = dataset.info
         task = self.task(task_name if task_name != "auto" else TASK_OF_KIND[info.kind])
         settings = {
-            **task.settings(options),
+            **task.settings({**options, "main_metric": spec.options.get("metric")}),
+            **group_settings(config.group_by, spec.options.get("groups", {})),
             "task_version": task.version,
             "prompts": digest_json([info.classnames, info.templates, dict(info.class_prompts)]),
             "data": dataset.signature(),

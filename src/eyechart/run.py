@@ -25,6 +25,7 @@ from eyechart.results import Result, is_done, read_result, write_result
 from eyechart.stopwatch import Stopwatch
 from eyechart.store import EmbeddingStore
 from eyechart.tasks.base import Material, Prediction, Task
+from eyechart.tasks.groups import check_columns, score_with_groups
 from eyechart.thumbnails import with_thumbnails
 from eyechart.types import Fetchable, Job, Metric, ModelCard, ModelSpec, Notice, Outcome, digest_json
 
@@ -131,6 +132,7 @@ def run_job(job: Job, model: LazyEncoder, session: Session, config: Config) -> R
     watch, loaded_before = Stopwatch(), model.loaded
     with watch.phase("read"):
         listing = session.listing(job)
+    check_columns(listing.entries, job.settings)
     embeddings = LocalEmbeddings(
         model,
         session.store,
@@ -143,7 +145,7 @@ def run_job(job: Job, model: LazyEncoder, session: Session, config: Config) -> R
     material = Material(listing, embeddings, partial(session.listing, job), job.model.device)
     prediction = task.predict(material, job.settings)
     with watch.phase("score"):
-        outcome = task.score(prediction, job.settings)
+        outcome = score_with_groups(task, prediction, job.settings)
     notices = (*listing.notices, *embeddings.notices(), *outcome.notices)
     if model.loaded and not loaded_before:
         watch.add("load", model.load_seconds)
@@ -188,6 +190,7 @@ def make_result(
             "kind": info.kind,
             "source": info.source,
             "prompts_digest": job.settings.get("prompts"),
+            "main_metric": _main_metric(job, outcome),
             "n_classes": len(info.classnames) or None,
         },
         provenance=provenance() | {"precision": card.precision, "seconds": profile["total"], "profile": profile},
@@ -205,6 +208,12 @@ def with_dumps(result: Result, listing: Listing, config: Config) -> Result:
     if config.dump_templates:
         extra["templates"] = dict(listing.info.class_prompts) or list(listing.info.templates)
     return dataclasses.replace(result, extra=extra)
+
+
+def _main_metric(job: Job, outcome: Outcome) -> str | None:
+    """Return the metric that the catalogue quotes for this dataset, if this task has it."""
+    name = job.dataset.options.get("metric")
+    return str(name) if name in outcome.metrics else None
 
 
 def _interval(metric: Metric) -> tuple[float, float]:

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 
     Vectors = NDArray[np.float32]
 
-Kind = Literal["classification", "multilabel", "retrieval", "selection", "pictures"]
-"""What a dataset's samples carry: one label, several labels, captions, candidates to choose from, or nothing."""
+Kind = Literal["classification", "multilabel", "retrieval", "selection", "collection", "similarity", "pictures"]
+"""What a dataset's samples carry: one label, several labels, captions, candidates to choose from, nothing themselves
+but a collection of queries and documents beside them, how similar they are in pairs, or nothing at all."""
 
 OnError = Literal["fail", "skip"]
 
@@ -67,6 +68,8 @@ class DatasetInfo:
     """Path or address, for messages and provenance."""
     notes: tuple[Notice, ...] = ()
     """Warnings that the reader found in the description (they are counted in the result)."""
+    collection: TextCollection | None = None
+    """Queries, documents and relevance; an item's picture is the sample named by its ``meta["picture"]``."""
 
 
 @runtime_checkable
@@ -352,6 +355,7 @@ class Metric:
     chance: float | None = None
     n: int | None = None
     """How many independent units (images, queries) it is a mean of."""
+    lower_is_better: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,6 +65,7 @@ def prompt_options(entry: Entry) -> dict[str, Any]:
     if entry.own_templates:
         prompts["own_templates"] = list(entry.own_templates)
     chosen: dict[str, Any] = {"prompts": prompts} if entry.kind in ("classification", "multilabel") else {}
+    chosen["metric"] = entry.metric
     return chosen | ({"groups": dict(entry.groups)} if entry.groups else {})
 
 

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from eyechart.datasets import jsonl, selection
+from eyechart.datasets import jsonl, pairs, selection
 from eyechart.datasets.catalogue import Catalogue, Entry, load_catalogue
 from eyechart.datasets.choose import Place, choose_place, hub_address, prompt_options
 from eyechart.datasets.custom import find_custom
 from eyechart.datasets.layout import is_url, is_webdataset
+from eyechart.datasets.text_collection import CORPUS
 from eyechart.demo import data_folder
 from eyechart.errors import DataError, UnknownNameError, nearest
 from eyechart.types import DatasetSpec
@@ -25,11 +26,13 @@ PREFIXES = {
     "selection": "selection",
     "aro": "aro",
     "imagecode": "imagecode",
+    "collection": "collection",
+    "pairs": "pairs",
 }
 """``prefix/name`` with ``--dataset_root``: the reader by name, the name only for the result."""
 DEMO = ("demo/garments", "demo/scenes")
 CUSTOM = "custom"
-FILES = {jsonl.FILE: "jsonl", selection.FILE: "selection"}
+FILES = {jsonl.FILE: "jsonl", selection.FILE: "selection", CORPUS: "collection", pairs.FILE: "pairs"}
 """A file that tells the form of the folder that it lies in."""
 TABLES = frozenset({".csv", ".tsv", ".jsonl"})
 

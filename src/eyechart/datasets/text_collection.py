@@ -37,6 +37,11 @@ def read_collection(folder: Path, split: str = "test") -> TextCollection:
         raise DataError(f"There is no folder {folder}.", advice="Check data_path (or dataset_path).")
     documents = _texts(folder / CORPUS)
     queries = _texts(folder / QUERIES)
+    return TextCollection(documents, queries, read_relevance(folder, split, queries))
+
+
+def read_relevance(folder: Path, split: str, queries: Iterable[Document]) -> dict[str, dict[str, float]]:
+    """Read how relevant which document is to which query."""
     table = folder / "qrels" / f"{split}.tsv"
     path = table if table.is_file() else folder / QRELS
     known = {query.id for query in queries}
@@ -49,7 +54,7 @@ def read_collection(folder: Path, split: str = "test") -> TextCollection:
         else:
             relevance.setdefault(str(row["query-id"]), {})[str(row["corpus-id"])] = float(row["score"])
     problems.raise_if_any()
-    return TextCollection(documents, queries, relevance)
+    return relevance
 
 
 def write_collection(collection: TextCollection, folder: Path, split: str = "test") -> None:
@@ -74,7 +79,7 @@ def collection_files(folder: Path, split: str = "test") -> tuple[Path, ...]:
 def _texts(path: Path) -> tuple[Document, ...]:
     problems = Problems(path)
     found: dict[str, Document] = {}
-    for number, row in _json_rows(path):
+    for number, row in json_rows(path):
         name, text = row.get("_id"), row.get("text")
         if not isinstance(name, str | int) or isinstance(name, bool) or not isinstance(text, str):
             problems.add(number, "_id (a text or a number) and text (a text) are needed")
@@ -93,7 +98,8 @@ def _texts(path: Path) -> tuple[Document, ...]:
     return tuple(found.values())
 
 
-def _json_rows(path: Path) -> Iterator[tuple[int, Row]]:
+def json_rows(path: Path) -> Iterator[tuple[int, Row]]:
+    """Stream the objects of a JSON-lines file with their line numbers."""
     if not path.is_file():
         raise DataError(
             f"There is no {path}.", advice=f"A text retrieval folder holds {CORPUS}, {QUERIES} and relevance."
@@ -116,7 +122,7 @@ def _relevance_rows(path: Path, split: str) -> Iterator[tuple[int, Row]]:
             raise DataError(
                 f"There is no relevance in {path.parent}.", advice=f"It goes into qrels/{split}.tsv or {QRELS}."
             )
-        yield from _json_rows(path)
+        yield from json_rows(path)
         return
     with path.open(encoding="utf-8-sig", newline="") as stream:
         reader = csv.reader(stream, delimiter="\t", quoting=csv.QUOTE_NONE)

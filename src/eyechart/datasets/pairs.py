@@ -1,0 +1,52 @@
+"""Pairs of pictures and how similar they are: ``pairs.jsonl`` with image_1, image_2 and score.
+
+    ROOT/pairs.jsonl    {"image_1": "a.png", "image_2": "b.png", "score": 3.5}
+
+Visual STS (MIEB) is this form with rendered sentences; other keys become metadata.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from eyechart.datasets.pictures import PictureFinder
+from eyechart.datasets.rows import Problems, RowDataset
+from eyechart.errors import DataError
+from eyechart.types import DatasetInfo, DatasetSpec, Sample
+
+FILE = "pairs.jsonl"
+IMAGES = ("{image}", "images/{image}")
+_OWN_KEYS = {"id", "image_1", "image_2", "score"}
+
+
+def open_pairs(spec: DatasetSpec) -> RowDataset:
+    """Read two samples per pair; every bad line is reported with its number."""
+    path = Path(spec.root) / FILE
+    if not path.is_file():
+        raise DataError(f"There is no {path}.", advice="Each line of it names two pictures and a score.")
+    finder, problems = PictureFinder(path.parent, IMAGES), Problems(path)
+    samples: list[Sample] = []
+    with path.open(encoding="utf-8") as stream:
+        for number, line in enumerate(stream, 1):
+            if line.strip():
+                try:
+                    samples += _pair(number, json.loads(line), finder)
+                except (ValueError, KeyError, TypeError) as error:
+                    problems.add(number, f"not a pair ({error!r})")
+    problems.raise_if_any()
+    finder.raise_if_missing(path)
+    return RowDataset(DatasetInfo(spec.name, "similarity", spec.split, spec.language, source=str(path)), tuple(samples))
+
+
+def _pair(number: int, row: Mapping[str, Any], finder: PictureFinder) -> list[Sample]:
+    score = float(row["score"])
+    if not math.isfinite(score):
+        raise ValueError("the score is not a number")
+    name = str(row.get("id", number))
+    meta = {key: value for key, value in row.items() if key not in _OWN_KEYS} | {"pair": name, "score": score}
+    pictures = [finder.find(str(row[key])) for key in ("image_1", "image_2")]
+    return [Sample(f"{name}/{i}", picture, meta=meta) for i, picture in enumerate(pictures) if picture]

@@ -1,0 +1,127 @@
+"""Retrieval in a collection whose queries and documents are texts, pictures or both, with graded relevance."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eyechart.errors import DataError
+from eyechart.metrics.vectors import Vectors, unit
+from eyechart.tasks import text_retrieval
+from eyechart.tasks.base import Embedded, Material, Prediction
+from eyechart.types import Document, Metric, Notice, Outcome, TextCollection
+
+PICTURE = "picture"
+"""The key of a document's metadata that names its picture: the id of a sample."""
+DEFAULT_METRICS = ("ndcg_at_10", "mrr_at_10", "map_at_10")
+
+
+@dataclass(frozen=True)
+class CollectionPrediction(Prediction):
+    """Vectors of queries and documents, in the order of the collection."""
+
+    collection: TextCollection
+    """What of the dataset's collection could be used."""
+    queries: Vectors
+    documents: Vectors
+    lost: int
+    """Queries and documents whose picture could not be used."""
+
+    def only(self, keep: NDArray[np.int64]) -> NoReturn:  # noqa: ARG002 - the same for all
+        """Refuse: pictures are shared by queries and documents, so their columns do not group queries."""
+        raise DataError("a collection has no groups of samples")
+
+
+def predict(material: Material) -> CollectionPrediction:
+    """Embed all texts and pictures; an item with both is the sum of its two unit vectors (as in MIEB)."""
+    collection = material.info.collection
+    if collection is None:
+        raise DataError(f"{material.info.name} is described as a collection but has none.")
+    pictures = material.model.images(material.listing)
+    entries = material.listing.take(pictures.kept)
+    usable = {entry.id for entry in entries}
+    _check_whole(material, collection)
+    kept = replace(
+        collection,
+        queries=tuple(query for query in collection.queries if query.meta.get(PICTURE) in {None, *usable}),
+        documents=tuple(item for item in collection.documents if item.meta.get(PICTURE) in {None, *usable}),
+    )
+    return CollectionPrediction(
+        info=material.info,
+        entries=entries,
+        failures=pictures.failures,
+        collection=kept,
+        queries=_vectors(kept.queries, pictures, material),
+        documents=_vectors(kept.documents, pictures, material),
+        lost=sum(len(getattr(collection, part)) - len(getattr(kept, part)) for part in ("queries", "documents")),
+    )
+
+
+def _check_whole(material: Material, collection: TextCollection) -> None:
+    """Refuse a listing that ``--limit`` cut: a smaller gallery would give other numbers."""
+    listed = {entry.id for entry in material.listing.entries} | {failure.id for failure in material.listing.failures}
+    for item in (*collection.queries, *collection.documents):
+        if item.meta.get(PICTURE) is not None and item.meta[PICTURE] not in listed:
+            raise DataError(f"The picture of {item.id} is not read.", advice="--limit does not work with collections.")
+
+
+def _vectors(items: Sequence[Document], pictures: Embedded, material: Material) -> Vectors:
+    names = [material.listing.entries[i].id for i in pictures.kept]
+    place = {name: row for row, name in enumerate(names)}
+    spoken = [i for i, item in enumerate(items) if item.text]
+    shown = [i for i, item in enumerate(items) if item.meta.get(PICTURE) is not None]
+    texts = material.model.texts([items[i].text for i in spoken], language=material.language) if spoken else None
+    dim = (pictures.vectors if texts is None else texts).shape[1]
+    out = np.zeros((len(items), dim), np.float32)
+    if texts is not None:
+        out[spoken] += unit(texts)
+    if shown:
+        out[shown] += unit(pictures.vectors)[[place[items[i].meta[PICTURE]] for i in shown]]
+    return unit(out)
+
+
+def score(prediction: CollectionPrediction, settings: Mapping[str, Any]) -> Outcome:
+    """Rank all documents for every query.
+
+    The metrics are those of text retrieval: nDCG, MRR and MAP at 10, hit rate and (true) recall at each k of
+    ``recall_k``; with ``--metrics full`` all of them at every k.
+    """
+    collection = prediction.collection
+    asked = text_retrieval.questions(collection)
+    judged = {query.id for query in asked.queries}
+    chosen = [i for i, query in enumerate(collection.queries) if query.id in judged]
+    ranking = text_retrieval.rank_all(asked, prediction.queries[chosen], prediction.documents)
+    ks = sorted({*settings["recall_k"], 10, *(text_retrieval.KS if settings.get("metrics") == "full" else ())})
+    outcome = text_retrieval.score(asked, ranking, collection, ks)
+    kinds = [_kind(document) for document in collection.documents]
+    found = Counter(kinds[row[0]] for row in ranking.top)
+    notices = list(outcome.notices)
+    if prediction.lost:
+        text = f"{prediction.lost} queries and documents are left out, as their picture could not be used."
+        notices.append(Notice("unusable_items", prediction.lost, text))
+    return replace(
+        outcome,
+        metrics=_shown(outcome.metrics, settings),
+        records=[
+            {**record, "query": _kind(query)} for record, query in zip(outcome.records, asked.queries, strict=True)
+        ],
+        notices=tuple(notices),
+        details={**outcome.details, "gallery": dict(Counter(kinds)), "found_first": dict(found)},
+    )
+
+
+def _kind(item: Document) -> str:
+    shown, spoken = item.meta.get(PICTURE) is not None, bool(item.text)
+    return "image+text" if shown and spoken else "image" if shown else "text"
+
+
+def _shown(metrics: Mapping[str, Metric], settings: Mapping[str, Any]) -> dict[str, Metric]:
+    if settings.get("metrics") == "full":
+        return dict(metrics)
+    wanted = [*DEFAULT_METRICS, *(f"{name}_at_{k}" for name in ("hit_rate", "recall") for k in settings["recall_k"])]
+    return {name: metrics[name] for name in wanted}

@@ -1,0 +1,94 @@
+"""Similarity of pictures: does the cosine of two pictures follow how similar people find them?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eyechart import stats
+from eyechart.errors import DataError
+from eyechart.listing import Entry, Failure
+from eyechart.metrics.correlation import pearson, spearman
+from eyechart.metrics.vectors import Vectors, unit
+from eyechart.tasks.base import Material, Prediction, Task, need_samples
+from eyechart.types import Metric, Outcome
+
+
+@dataclass(frozen=True)
+class SimilarityPrediction(Prediction):
+    """Unit vectors of the pictures."""
+
+    rows = ("images",)
+
+    images: Vectors
+
+
+class VisualSts(Task):
+    """spearman and pearson of cosine similarity against the given scores (MIEB's Visual STS; main metric: spearman)."""
+
+    name = "visual_sts"
+    kinds = frozenset({"similarity"})
+
+    def predict(self, material: Material, settings: Mapping[str, Any]) -> SimilarityPrediction:  # noqa: ARG002
+        """Embed the pictures; a pair that lost one is left out."""
+        pictures = material.model.images(material.listing)
+        entries = material.listing.take(pictures.kept)
+        lost = _halves(entries)
+        kept = np.array([i for i, entry in enumerate(entries) if entry.id not in lost], np.int64)
+        return SimilarityPrediction(
+            info=material.info,
+            entries=tuple(entries[i] for i in kept),
+            failures=(*pictures.failures, *lost.values()),
+            images=unit(pictures.vectors[kept]),
+        )
+
+    def score(self, prediction: SimilarityPrediction, settings: Mapping[str, Any]) -> Outcome:  # noqa: ARG002
+        """Correlate over pairs."""
+        need_samples(prediction)
+        pairs = _pairs(prediction.entries)
+        if len(pairs) < 3:
+            raise DataError(f"{prediction.info.name}: {len(pairs)} pairs are too few for a correlation.")
+        places = np.array(list(pairs.values()))
+        cosines = (prediction.images[places[:, 0]] * prediction.images[places[:, 1]]).sum(axis=1)
+        truth = np.array([prediction.entries[first].meta["score"] for first, _ in places], np.float64)
+        return Outcome(
+            metrics={
+                name: _correlation(measure, cosines, truth)
+                for name, measure in (("spearman", spearman), ("pearson", pearson))
+            },
+            records=[
+                {"id": pair, "score": float(score), "cosine": round(float(cosine), 6)}
+                for pair, score, cosine in zip(pairs, truth, cosines, strict=True)
+            ],
+        )
+
+
+def _correlation(
+    measure: Callable[[NDArray[Any], NDArray[Any]], float], cosines: NDArray[np.float32], truth: NDArray[np.float64]
+) -> Metric:
+    """Compute a correlation with Fisher's interval, as Bonett and Wright (2000) widen it for ranks."""
+    value, n = measure(cosines, truth), len(truth)
+    if n < 5 or abs(value) == 1:
+        return Metric(value, chance=0.0, n=n)
+    wider = 1 + value**2 / 2 if measure is spearman else 1.0
+    half = stats.normal_quantile(0.975) * math.sqrt(wider / (n - 3))
+    low, high = math.tanh(math.atanh(value) - half), math.tanh(math.atanh(value) + half)
+    return Metric(value, low, high, 0.0, n)
+
+
+def _pairs(entries: tuple[Entry, ...]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for i, entry in enumerate(entries):
+        found.setdefault(str(entry.meta["pair"]), []).append(i)
+    return found
+
+
+def _halves(entries: tuple[Entry, ...]) -> dict[str, Failure]:
+    """Find samples whose partner failed or was cut off by ``--limit``."""
+    alone = [places[0] for places in _pairs(entries).values() if len(places) == 1]
+    return {entries[i].id: Failure(entries[i].id, "the other picture of the pair is missing") for i in alone}
