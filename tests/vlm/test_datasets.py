@@ -349,3 +349,19 @@ def test_circular_sets_are_made_and_scored(lmu_data, tmp_path, capsys):
     rows = [{"index": i, "prediction": p} for i, p in zip(dataset.data["index"], ["B", "A", "A", "C"], strict=True)]
     dump(rows, tmp_path / "p.jsonl")
     assert dataset.evaluate(tmp_path / "p.jsonl").rows[0]["Overall"] == 0.5
+
+
+def test_benchmarks_are_listed_by_whether_they_need_a_judge(capsys):
+    from eyechart.cli import main
+
+    assert main(["list", "datasets", "--needs-judge", "no"]) == 0
+    free = {line.split()[0] for line in capsys.readouterr().out.splitlines()}
+    assert main(["list", "datasets", "--needs-judge", "yes"]) == 0
+    judged = {line.split()[0] for line in capsys.readouterr().out.splitlines()}
+    assert main(["list", "datasets", "--kind", "Caption"]) == 0
+    captions = capsys.readouterr().out
+
+    assert {"MMBench_DEV_EN", "DocVQA_VAL", "COCO_VAL", "MME"} <= free
+    assert judged == {"MMVet", "CORE_MM", "MMDU"}
+    assert free | judged == known_benchmarks().keys()
+    assert captions.split()[0] == "COCO_VAL"

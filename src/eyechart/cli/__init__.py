@@ -13,6 +13,7 @@ COMMANDS = {
     "eval": "evaluate models on benchmarks",
     "demo": "evaluate the embedded model on the embedded data",
     "run": "run a task config: captions, image-text and text retrieval, as EvalScope's run_task",
+    "list": "list datasets, model types and tasks",
     "vlm": "tools for tables of questions: circular sets",
     "build": "make one table of many results: CSV, Parquet, Markdown, LaTeX",
     "compare": "compare models on the same samples",
@@ -26,7 +27,8 @@ INTERRUPTED = 130
 
 def main(arguments: Sequence[str] | None = None, *, program: str = "eyechart") -> int:
     """Run a command and return its exit code: 0 all done, 1 a job failed, 2 wrong usage."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
+    # Not list(...): once the command of that name has been imported, it is this package's attribute.
+    words = [*(sys.argv[1:] if arguments is None else arguments)]
     parser = make_parser(program, next((word for word in words if not word.startswith("-")), None))
     args = parser.parse_args(words)
     try:

@@ -47,7 +47,7 @@ def make_outcome(scored: Sequence[Scored], runs: Sequence[Predictions], notices:
     headline = {name: Metric(float(value)) for name, value in first.rating.headline(first.table).items()}
     return Outcome(
         metrics=_accuracy(scored, units, clusters) | headline,
-        records=list(_records(scored, runs)),
+        records=list(_records(scored, runs, units[0])),
         notices=[*notices, *_notices(first)],
         details=details,
         unscored=first.unscored,
@@ -92,8 +92,13 @@ def _pass_at(units: Sequence[Mapping[str, float]], names: Sequence[str]) -> dict
     }
 
 
-def _records(scored: Sequence[Scored], runs: Sequence[Predictions]) -> Any:
+def _records(scored: Sequence[Scored], runs: Sequence[Predictions], verdicts: Mapping[str, float]) -> Any:
+    """Yield a record per row; ``correct`` is the question's verdict, whose mean is the accuracy.
+
+    A rotation of a question has none of its own there; ``hit`` is its own in a circular set.
+    """
     first = scored[0]
+    whole = all(value in (0, 1) for value in verdicts.values())
     thinking = {as_text(row["index"]): row.get("thinking") for row in runs[0].rows}
     others = [{as_text(r["index"]): x.correct for r, x in zip(s.rows, s.readings, strict=True)} for s in scored[1:]]
     for row, reading in zip(first.rows, first.readings, strict=True):
@@ -106,11 +111,13 @@ def _records(scored: Sequence[Scored], runs: Sequence[Predictions]) -> Any:
             "prediction": as_text(row.get("prediction")),
             "extracted": reading.extracted,
             "rule": reading.rule,
-            "correct": reading.correct,
+            "correct": int(verdicts[index]) if whole and index in verdicts else verdicts.get(index),
             "thinking": thinking.get(index),
             "category": row.get("category"),
         }
         record |= {name: row[name] for name in ("l2-category", "split", "g_index") if row.get(name) is not None}
+        if reading.correct is not None and reading.correct != verdicts.get(index):
+            record["hit"] = reading.correct
         if others:
             record["repeats"] = [reading.correct, *(one.get(index) for one in others)]
         yield record
