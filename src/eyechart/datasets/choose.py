@@ -51,7 +51,7 @@ def choose_place(
     if found is None:
         raise _nothing_there(entry, catalogue, root, language, offline=bool(options.get("offline")))
     source, address = found
-    settings = {**source.settings, **({"splits": dict(source.splits)} if source.splits else {})}
+    settings = {**source.settings, "present": list(source.present), "splits": dict(source.splits)}
     return _wrapped(entry, Place(source.reader, address, common | {"source": settings}))
 
 

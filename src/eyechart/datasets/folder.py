@@ -53,9 +53,13 @@ def _base(root: Path, spec: DatasetSpec) -> Path:
 
 def class_folders(base: Path) -> list[Path]:
     """Return the subfolders that hold pictures, sorted by name."""
-    return sorted(path for path in base.iterdir() if path.is_dir() and any(pictures_in(path)))
+    return sorted(path for path in base.iterdir() if path.is_dir() and any(map(_is_picture, path.iterdir())))
 
 
 def pictures_in(folder: Path) -> list[Path]:
     """Return the picture files of a folder, sorted by name."""
-    return sorted(path for path in folder.iterdir() if path.suffix.lower() in EXTENSIONS and path.is_file())
+    return sorted(filter(_is_picture, folder.iterdir()))
+
+
+def _is_picture(path: Path) -> bool:
+    return path.suffix.lower() in EXTENSIONS and path.is_file()

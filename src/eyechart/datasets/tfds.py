@@ -102,8 +102,8 @@ LABELS: Mapping[str, Callable[[Mapping[str, Any]], int]] = {
 
 
 def _names(builder: Any, label: str) -> tuple[str, ...]:
-    feature = builder.info.features.get(label) if label in builder.info.features else None
-    return tuple(getattr(feature, "names", ()) or ())
+    features = builder.info.features
+    return tuple(getattr(features[label], "names", None) or ()) if label in features else ()
 
 
 def _library() -> Any:
@@ -115,23 +115,28 @@ def _library() -> Any:
 
 
 def _builder(library: Any, spec: DatasetSpec, name: str) -> Any:
+    """Return what is prepared under the root, in any version; if nothing is, prepare it."""
+    missing = library.core.registered.DatasetNotFoundError
     try:
-        builder = library.builder(name, data_dir=spec.root, try_gcs=False)
-    except library.core.load.DatasetNotFoundError as error:
+        return library.core.read_only_builder.builder_from_files(name, data_dir=spec.root)
+    except missing as error:
+        if spec.options.get("offline"):
+            raise DataError(
+                f"{name} is not prepared in {spec.root}, and --offline forbids fetching it.",
+                advice="Run once without --offline.",
+            ) from error
+    try:
+        builder = library.builder(name, data_dir=spec.root, try_gcs=False, file_format=FORMAT)
+    except missing as error:
         raise DataError(
             f"TensorFlow Datasets knows no {name!r}, and {spec.root} has no prepared one.",
             advice="Check the name and --dataset_root.",
         ) from error
-    if builder.info.splits:
-        return builder
-    if spec.options.get("offline"):
-        raise DataError(f"{name} is not prepared in {spec.root}, and --offline forbids fetching it.")
-    return _prepared(library, spec, name)
+    return _prepared(spec, name, builder)
 
 
-def _prepared(library: Any, spec: DatasetSpec, name: str) -> Any:
+def _prepared(spec: DatasetSpec, name: str, builder: Any) -> Any:
     try:
-        builder = library.builder(name, data_dir=spec.root, try_gcs=False, file_format=FORMAT)
         builder.download_and_prepare()
     except Exception as error:
         # Builders run arbitrary code: downloads, archives, TensorFlow. Whatever it was, the user needs the reason.
@@ -147,7 +152,10 @@ def _rows(library: Any, spec: DatasetSpec, builder: Any, split: str) -> Sequence
     """Return the records of a split in their order on disk, pictures still encoded."""
     decoders = {"image": library.decode.SkipDecoding()}
     if builder.info.file_format.value == FORMAT:
-        rows: Sequence[Mapping[str, Any]] = builder.as_data_source(split=split, decoders=decoders)
+        try:
+            rows: Sequence[Mapping[str, Any]] = builder.as_data_source(split=split, decoders=decoders)
+        except ValueError as error:
+            raise DataError(f"{spec.name}: {builder.data_dir} has no split {split!r} ({error}).") from error
         return rows
     if find_spec("tensorflow") is None:
         raise MissingExtraError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,11 @@ def open_torchvision(spec: DatasetSpec) -> LazyDataset[int]:
     texts = read_class_texts(None, spec, names)
     info = class_info(spec, "classification", texts, f"{settings['dataset']} in {spec.root}")
     make = _Maker(dataset, _listed_files(dataset), spec.root)
-    return LazyDataset(info, range(len(dataset)), make, _tag(spec, settings))
+    order: Sequence[int] = range(len(dataset))
+    if settings.get("sort"):
+        # torchvision lists these files as the file system does, which differs from machine to machine.
+        order = sorted(order, key=lambda index: str(dataset[index][0]))
+    return LazyDataset(info, order, make, _tag(spec, settings))
 
 
 @dataclass(frozen=True)
@@ -40,10 +45,10 @@ class _Maker:
     def __call__(self, index: int) -> Sample:
         image, label = self.files[index] if self.files is not None else self.dataset[index]
         if isinstance(image, str | Path):
-            picture = Picture.from_path(Path(image))
-        else:
-            picture = from_pixels(image, f"{self.root} picture {index}")
-        return Sample(str(index), picture, label=int(label))
+            path = Path(image)
+            name = path.relative_to(self.root).as_posix() if path.is_relative_to(self.root) else path.name
+            return Sample(name, Picture.from_path(path), label=int(label))
+        return Sample(str(index), from_pixels(image, f"{self.root} picture {index}"), label=int(label))
 
 
 def _build(spec: DatasetSpec, settings: dict[str, Any]) -> Any:

@@ -22,7 +22,6 @@ from eyechart.progress import Progress
 if TYPE_CHECKING:
     import httpx2
 
-CHUNK = 1 << 20
 RETRY = Retry(tries=8, first_wait=0.25, longest_wait=20.0)
 """Tries in a row that bring nothing new; every new byte starts the count again."""
 QUICK = Retry(tries=4, first_wait=0.25)
@@ -134,7 +133,7 @@ def _continue(client: httpx2.Client, url: str, part: Path, head: Head) -> Iterat
             _check_status(response, url)
             resumed = response.status_code == httpx2.codes.PARTIAL_CONTENT
             with part.open("ab" if resumed else "wb") as stream:
-                for chunk in response.iter_raw(CHUNK):
+                for chunk in response.iter_raw():  # as it arrives: a chunk size would hold back what a break then loses
                     stream.write(chunk)
                     yield len(chunk)
     except httpx2.TransportError as error:

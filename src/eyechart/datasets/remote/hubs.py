@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -131,7 +132,8 @@ class HuggingFaceFiles(HubFiles):
 
     def list_files(self) -> dict[str, Remote]:
         """Ask for the repository's description with all its files."""
-        info = _huggingface().HfApi().dataset_info(self.repo, revision=self.revision, files_metadata=True)
+        api = _huggingface().HfApi(endpoint=_endpoint())
+        info = api.dataset_info(self.repo, revision=self.revision, files_metadata=True)
         return {
             file.rfilename: Remote(file.size or 0, file.lfs.sha256 if file.lfs else None)
             for file in info.siblings or []
@@ -141,7 +143,12 @@ class HuggingFaceFiles(HubFiles):
         """Fetch into the mirror, under its own name."""
         return Path(
             _huggingface().hf_hub_download(
-                self.repo, name, repo_type="dataset", revision=self.revision, local_dir=self.folder
+                self.repo,
+                name,
+                repo_type="dataset",
+                revision=self.revision,
+                local_dir=self.folder,
+                endpoint=_endpoint(),
             )
         )
 
@@ -168,18 +175,20 @@ class ModelScopeFiles(HubFiles):
 
     site = "modelscope.cn"
 
+    @property
+    def _api(self) -> Any:
+        return _modelscope().HubApi(endpoint=os.environ.get("MODELSCOPE_ENDPOINT"))
+
     def list_files(self) -> dict[str, Remote]:
         """Ask for the repository's tree."""
-        files = _modelscope().HubApi().list_repo_files(self.repo, "dataset", revision=self.revision)
+        files = self._api.list_repo_files(self.repo, "dataset", revision=self.revision)
         return {file.path: Remote(file.size, file.sha256) for file in files if file.type != "tree"}
 
     def download(self, name: str) -> Path:
         """Fetch into the mirror, under its own name."""
         remote = self.tree[name]
         return Path(
-            _modelscope()
-            .HubApi()
-            .download_file(
+            self._api.download_file(
                 self.repo,
                 "dataset",
                 name,
@@ -204,6 +213,11 @@ class ModelScopeFiles(HubFiles):
             raise no_network(self.address, error) from error
         except hub.HubError as error:
             raise changed(self.address, f"the hub answers with an error ({error})") from error
+
+
+def _endpoint() -> str | None:
+    """Return the mirror that the user has set; the library itself looks only when it is imported."""
+    return os.environ.get("HF_ENDPOINT")
 
 
 def _huggingface() -> Any:

@@ -1,0 +1,268 @@
+"""Webdatasets behind a real web server: resuming, checking, caching, and telling errors apart."""
+
+import socket
+
+import pytest
+
+from eyechart.datasets.remote import download, fetch_url
+from eyechart.datasets.webdataset import open_webdataset
+from eyechart.errors import DataError
+from eyechart.listing import iter_samples, list_dataset
+from eyechart.progress import NoProgress
+from eyechart.types import DatasetSpec
+from support.data import write_classification, write_retrieval
+from support.file_server import serving
+
+
+@pytest.fixture(autouse=True)
+def short_waits(monkeypatch):
+    monkeypatch.setattr(download, "RETRY", download.Retry(tries=4, first_wait=0.001))
+    monkeypatch.setattr(download, "QUICK", download.Retry(tries=2, first_wait=0.001))
+
+
+@pytest.fixture
+def site(tmp_path):
+    write_classification(tmp_path / "site" / "wds_x", n=12, shards=2)
+    with serving(tmp_path / "site") as server:
+        yield server
+
+
+def spec(server, name="wds_x", **options):
+    split = options.pop("split", "test")
+    return DatasetSpec(f"wds/{name}", "wds", f"{server.url}/{name}", split, options=options)
+
+
+def read(*args, **options):
+    dataset = open_webdataset(spec(*args, **options))
+    dataset.fetch(NoProgress())
+    return [(sample.id, sample.label, sample.image.read()) for sample in iter_samples(dataset)]
+
+
+def local(tmp_path, name="wds_x"):
+    dataset = open_webdataset(DatasetSpec("x", "wds", str(tmp_path / "site" / name)))
+    return [(sample.id, sample.label, sample.image.read()) for sample in iter_samples(dataset)]
+
+
+def partial_files(own_cache):
+    return list(own_cache.rglob("*.part"))
+
+
+def test_the_same_samples_arrive_as_from_a_folder(site, tmp_path, own_cache):
+    assert read(site) == local(tmp_path)
+    assert not partial_files(own_cache)
+
+
+def test_planning_reads_small_files_and_sizes_only(site):
+    dataset = open_webdataset(spec(site))
+
+    assert dataset.info.classnames == ("cat", "dog", "bird")
+    assert dataset.signature()
+    assert site.count("GET", "wds_x/test/0.tar") == 0
+    assert site.count("HEAD", "wds_x/test/0.tar") == 1
+
+
+def test_near_and_far_have_the_same_signature(site, tmp_path):
+    near = open_webdataset(DatasetSpec("x", "wds", str(tmp_path / "site" / "wds_x")))
+
+    assert open_webdataset(spec(site)).signature() == near.signature()
+
+
+def test_what_is_in_the_cache_is_not_fetched_again(site, tmp_path):
+    read(site)
+    read(site)
+
+    assert site.count("GET", "wds_x/test/0.tar") == 1
+
+
+def test_a_connection_that_breaks_in_mid_shard_is_resumed_where_it_stopped(site, tmp_path):
+    site.cut["wds_x/test/0.tar"] = [5000, 3000]
+
+    assert read(site) == local(tmp_path)
+    ranges = [wanted for method, path, wanted in site.requests if (method, path) == ("GET", "wds_x/test/0.tar")]
+    assert ranges == ["", "bytes=5000-", "bytes=8000-"]
+
+
+def test_a_later_run_goes_on_where_a_killed_one_stopped(site, tmp_path, own_cache):
+    site.cut["wds_x/test/0.tar"] = [4096, 0, 0, 0, 0]
+    with pytest.raises(DataError, match="stops again and again"):
+        read(site)
+    assert [part.stat().st_size for part in partial_files(own_cache)] == [4096]
+    assert not list(own_cache.rglob("0.tar"))
+    site.cut.clear()
+
+    assert read(site) == local(tmp_path)
+    assert ("GET", "wds_x/test/0.tar", "bytes=4096-") in site.requests
+    assert not partial_files(own_cache)
+
+
+def test_a_server_without_ranges_starts_over(tmp_path):
+    write_classification(tmp_path / "site" / "wds_x", n=12, shards=1)
+    with serving(tmp_path / "site", ranges=False) as server:
+        server.cut["wds_x/test/0.tar"] = [5000]
+
+        assert read(server) == local(tmp_path)
+
+
+def test_a_file_that_changed_meanwhile_is_not_glued_to_the_old_part(site, tmp_path, own_cache):
+    site.cut["wds_x/test/0.tar"] = [4096, 0, 0, 0, 0]
+    with pytest.raises(DataError):
+        read(site)
+    site.cut.clear()
+    write_classification(tmp_path / "site" / "wds_x", n=10, shards=2)
+
+    assert read(site) == local(tmp_path)
+
+
+def test_a_shard_that_changed_on_the_server_is_fetched_again(site, tmp_path):
+    read(site)
+    write_classification(tmp_path / "site" / "wds_x", n=10, shards=2)
+
+    assert read(site) == local(tmp_path)
+
+
+def test_a_shard_that_is_cut_short_on_the_server_is_detected_and_not_kept(site, tmp_path, own_cache):
+    shard = tmp_path / "site" / "wds_x" / "test" / "1.tar"
+    shard.write_bytes(shard.read_bytes()[:4096])
+
+    with pytest.raises(DataError, match=r"wds_x/test/1\.tar is cut short on the server"):
+        read(site)
+
+    assert not list(own_cache.rglob("1.tar"))
+
+
+def test_a_server_that_fails_for_a_while_is_waited_for(site, tmp_path):
+    site.statuses["wds_x/test/0.tar"] = [503]
+    site.statuses["wds_x/classnames.txt"] = [500]
+
+    assert read(site) == local(tmp_path)
+
+
+# ------------------------------------------------------------------------------------------- three kinds of 404
+
+
+def test_an_unknown_name_is_no_dataset(site):
+    with pytest.raises(DataError, match=r"There is no dataset at http://127.0.0.1:\d+/wds_y"):
+        read(site, "wds_y")
+
+
+def test_a_missing_split_lists_those_that_are_there(site):
+    with pytest.raises(DataError, match="has no split 'valid': it has the splits test"):
+        read(site, split="valid")
+
+
+def test_no_network_is_neither(site, own_cache):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+
+    with pytest.raises(DataError, match=rf"(?s)Cannot reach http://127.0.0.1:{port}/wds_x/.*--offline"):
+        open_webdataset(DatasetSpec("x", "wds", f"http://127.0.0.1:{port}/wds_x"))
+
+
+def test_a_missing_shard_is_told_when_planning(site, tmp_path):
+    (tmp_path / "site" / "wds_x" / "test" / "1.tar").unlink()
+
+    with pytest.raises(DataError, match=r"1 shards are missing, the first is .*/wds_x/test/1\.tar"):
+        open_webdataset(spec(site))
+
+
+def test_refused_access_says_so(site):
+    site.statuses["wds_x/test/nshards.txt"] = [403, 403]
+
+    with pytest.raises(DataError, match="refuses access"):
+        read(site)
+
+
+def test_an_address_with_a_password_is_not_repeated(site):
+    root = site.url.replace("http://", "http://me:hunter2@") + "/wds_y?token=secret"
+
+    with pytest.raises(DataError) as caught:
+        open_webdataset(DatasetSpec("x", "wds", root))
+
+    assert "hunter2" not in str(caught.value)
+    assert "secret" not in str(caught.value)
+
+
+# ------------------------------------------------------------------------------------------------------ offline
+
+
+def test_offline_reads_what_was_fetched_and_asks_nobody(site, tmp_path):
+    read(site)
+    site.requests.clear()
+
+    assert read(site, offline=True) == local(tmp_path)
+    assert site.requests == []
+
+
+def test_offline_without_a_cache_says_what_is_missing(site):
+    with pytest.raises(DataError, match=r"nshards\.txt .* is not in the cache, and --offline forbids"):
+        read(site, offline=True)
+
+
+def test_offline_with_half_a_cache_says_what_is_missing(site):
+    open_webdataset(spec(site)).info  # noqa: B018 - fetches the small files
+
+    with pytest.raises(DataError, match=r"0\.tar .* is not in the cache"):
+        read(site, offline=True)
+
+
+def test_the_cache_is_where_the_user_wants_it(site, tmp_path):
+    read(site, cache_dir=str(tmp_path / "mine"))
+
+    assert len(list((tmp_path / "mine").rglob("*.tar"))) == 2
+
+
+# ------------------------------------------------------------------------------------------------------- others
+
+
+def test_captions_and_languages_work_from_afar(tmp_path):
+    write_retrieval(tmp_path / "site" / "wds_r", captions=[["a", "b"], ["c"]])
+    with serving(tmp_path / "site") as server:
+        listing = list_dataset(open_webdataset(spec(server, "wds_r")))
+
+    assert [entry.texts for entry in listing.entries] == [("a", "b"), ("c",)]
+
+
+def test_a_single_file_is_fetched_through_the_cache(tmp_path):
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "captions.txt").write_text("hello")
+    with serving(tmp_path / "site") as server:
+        path = fetch_url(f"{server.url}/captions.txt", {})
+        again = fetch_url(f"{server.url}/captions.txt", {})
+        with pytest.raises(DataError, match="There is no file at"):
+            fetch_url(f"{server.url}/gone.txt", {})
+
+        assert path.read_text() == "hello"
+        assert path == again
+        assert server.count("GET", "captions.txt") == 1
+
+
+def test_progress_counts_every_byte_once(site):
+    site.cut["wds_x/test/0.tar"] = [5000]
+    seen = Counter()
+    dataset = open_webdataset(spec(site))
+
+    dataset.fetch(seen)
+
+    assert seen.totals["fetching 0.tar"] == seen.done["fetching 0.tar"] == dataset._sizes["test/0.tar"]
+
+
+class Counter(NoProgress):
+    def __init__(self):
+        self.totals, self.done = {}, {}
+
+    def step(self, name, total):
+        from contextlib import contextmanager
+
+        counter = self
+
+        class Bar:
+            def advance(self, count=1):
+                counter.done[name] = counter.done.get(name, 0) + count
+
+        @contextmanager
+        def bar():
+            counter.totals[name] = total
+            yield Bar()
+
+        return bar()

@@ -1,0 +1,137 @@
+"""Dataset repositories through the hubs' own clients, against a stand-in server on loopback."""
+
+import pytest
+
+from eyechart.datasets.resolve import resolve_dataset
+from eyechart.datasets.webdataset import open_webdataset
+from eyechart.errors import DataError
+from eyechart.listing import iter_samples
+from eyechart.progress import NoProgress
+from eyechart.types import DatasetSpec
+from support.data import write_classification
+from support.hub_server import hub_serving
+
+HUBS = ["huggingface", "modelscope"]
+
+
+@pytest.fixture
+def hub(tmp_path, monkeypatch):
+    write_classification(tmp_path / "hub" / "clip-benchmark" / "wds_mnist", n=12, classes=tuple("0123456789"))
+    with hub_serving(tmp_path / "hub") as server:
+        monkeypatch.setenv("HF_ENDPOINT", server.url)
+        monkeypatch.setenv("MODELSCOPE_ENDPOINT", server.url)
+        monkeypatch.setenv("MODELSCOPE_HOME", str(tmp_path / "modelscope"))
+        monkeypatch.setenv("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+        yield server
+
+
+def find(which, name="mnist", **options):
+    split = options.pop("split", "test")
+    return resolve_dataset(name, "nowhere", split=split, options={"hub": which, **options})
+
+
+def read(spec):
+    dataset = open_webdataset(spec)
+    dataset.fetch(NoProgress())
+    return [(sample.id, sample.label, sample.image.read()) for sample in iter_samples(dataset)]
+
+
+def local(tmp_path):
+    folder = tmp_path / "hub" / "clip-benchmark" / "wds_mnist"
+    dataset = open_webdataset(DatasetSpec("x", "wds", str(folder)))
+    return [(sample.id, sample.label, sample.image.read()) for sample in iter_samples(dataset)]
+
+
+@pytest.mark.parametrize("which", HUBS)
+def test_a_named_dataset_arrives_whole_with_its_class_names(hub, tmp_path, which):
+    spec = find(which)
+
+    assert read(spec) == local(tmp_path)
+    assert open_webdataset(spec).info.classnames == tuple("0123456789")
+
+
+@pytest.mark.parametrize("which", HUBS)
+def test_planning_fetches_no_shard(hub, which):
+    dataset = open_webdataset(find(which))
+
+    assert dataset.signature()
+    assert not [name for name, _ in hub.fetched if name.endswith(".tar")]
+
+
+@pytest.mark.parametrize("which", HUBS)
+def test_what_is_here_is_not_fetched_again(hub, which):
+    read(find(which))
+    hub.fetched.clear()
+    read(find(which))
+
+    assert not [name for name, _ in hub.fetched if name.endswith(".tar")]
+
+
+@pytest.mark.parametrize("which", HUBS)
+def test_a_broken_transfer_is_resumed(hub, tmp_path, which, monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.DOWNLOAD_CHUNK_SIZE", 1000)
+    hub.cut["test/0.tar"] = 5000
+
+    assert read(find(which)) == local(tmp_path)
+    assert ("test/0.tar", "bytes=5000-") in hub.fetched
+
+
+@pytest.mark.parametrize("which", HUBS)
+def test_content_that_is_not_what_the_hub_lists_is_refused(hub, which, own_cache, monkeypatch):
+    hub.wrong_digest = True
+    if which == "modelscope":
+        monkeypatch.setattr("modelscope_hub._download.DOWNLOAD_INTEGRITY_RETRY_BACKOFF", 0.001)
+
+    with pytest.raises(DataError):
+        read(find(which))
+
+    assert not list(own_cache.rglob("0.tar"))
+
+
+@pytest.mark.parametrize("which", HUBS)
+def test_an_unknown_repository_is_no_dataset(hub, which):
+    with pytest.raises(DataError, match=r"There is no dataset at https://.*wds_stl10"):
+        open_webdataset(find(which, "stl10"))
+
+
+@pytest.mark.parametrize("which", HUBS)
+def test_a_missing_split_lists_those_that_are_there(hub, which):
+    with pytest.raises(DataError, match="has no split 'train': it has the splits test"):
+        open_webdataset(find(which, split="train"))
+
+
+@pytest.mark.parametrize("which", HUBS)
+def test_a_hub_that_cannot_be_reached_is_told_apart(tmp_path, monkeypatch, which):
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setenv("MODELSCOPE_ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setenv("MODELSCOPE_HOME", str(tmp_path))
+    monkeypatch.setattr("modelscope_hub._legacy_api.time.sleep", lambda _: None)
+
+    with pytest.raises(DataError, match="Cannot reach https://"):
+        open_webdataset(find(which))
+
+
+@pytest.mark.parametrize("which", HUBS)
+def test_offline_uses_what_was_fetched(hub, tmp_path, which):
+    read(find(which))
+    hub.shutdown()
+
+    assert read(find(which, offline=True)) == local(tmp_path)
+
+
+def test_offline_without_it_says_so(own_cache):
+    with pytest.raises(DataError, match="no dataset at"):
+        open_webdataset(find("huggingface", offline=True))
+
+
+def test_a_gated_repository_asks_for_a_login(hub):
+    hub.gated.add("clip-benchmark/wds_mnist")
+
+    with pytest.raises(DataError, match="Accept its terms"):
+        open_webdataset(find("huggingface"))
+
+
+def test_the_address_of_a_file_tree_works_as_root(hub, tmp_path):
+    root = "https://huggingface.co/datasets/clip-benchmark/wds_{dataset_cleaned}/tree/main"
+
+    assert read(resolve_dataset("wds/mnist", root)) == local(tmp_path)

@@ -1,0 +1,105 @@
+"""A real web server on loopback for folders of files: Range requests, ETags, and faults on demand."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections import defaultdict
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+
+class FileServer(ThreadingHTTPServer):
+    """Serves a folder. ``cut`` maps a path to the numbers of bytes after which its next transfers break off."""
+
+    daemon_threads = True
+
+    def __init__(self, root: Path, *, ranges: bool = True) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.root = root
+        self.ranges = ranges
+        self.cut: dict[str, list[int]] = defaultdict(list)
+        self.statuses: dict[str, list[int]] = defaultdict(list)
+        """Statuses with which the next requests for a path are answered."""
+        self.requests: list[tuple[str, str, str]] = []
+        """Method, path and Range of every request."""
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+    def count(self, method: str, path: str) -> int:
+        return sum((m, p) == (method, path) for m, p, _ in self.requests)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: FileServer
+
+    def do_HEAD(self) -> None:
+        self._answer(body=False)
+
+    def do_GET(self) -> None:
+        self._answer(body=True)
+
+    def _answer(self, *, body: bool) -> None:
+        path = unquote(urlsplit(self.path).path).lstrip("/")
+        wanted = self.headers.get("Range", "")
+        self.server.requests.append((self.command, path, wanted))
+        if self.server.statuses[path]:
+            self._refuse(self.server.statuses[path].pop(0))
+            return
+        file = self.server.root / path
+        if not file.is_file():
+            self._refuse(404)
+            return
+        data = file.read_bytes()
+        tag = f'"{hashlib.md5(data, usedforsecurity=False).hexdigest()}"'
+        start = self._start(wanted, tag)
+        self.send_response(206 if start else 200)
+        self.send_header("ETag", tag)
+        self.send_header("Content-Length", str(len(data) - start))
+        if self.server.ranges:
+            self.send_header("Accept-Ranges", "bytes")
+        if start:
+            self.send_header("Content-Range", f"bytes {start}-{len(data) - 1}/{len(data)}")
+        self.end_headers()
+        if body:
+            self._send(path, data[start:])
+
+    def _start(self, wanted: str, tag: str) -> int:
+        if not wanted or not self.server.ranges or self.headers.get("If-Range", tag) != tag:
+            return 0
+        return int(wanted.removeprefix("bytes=").split("-")[0])
+
+    def _send(self, path: str, data: bytes) -> None:
+        if self.server.cut[path]:
+            self.wfile.write(data[: self.server.cut[path].pop(0)])
+            self.wfile.flush()
+            self.close_connection = True
+            return
+        self.wfile.write(data)
+
+    def _refuse(self, status: int) -> None:
+        self.send_response(status)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Keep the tests' output clean."""
+
+
+@contextmanager
+def serving(root: Path, *, ranges: bool = True):
+    """Run a file server in a thread while the block runs."""
+    server = FileServer(root, ranges=ranges)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
