@@ -371,7 +371,7 @@ def test_sugar_crepe_has_the_right_caption_first(tmp_path):
     assert rows(dataset) == [("7", None, ("a red car", "a blue car"))]
 
 
-def test_winoground_has_two_samples_for_each_pair(tmp_path):
+def test_winoground_has_two_samples_for_each_question(tmp_path):
     for i in (0, 1):
         put(tmp_path / "images" / f"ex_0_img_{i}.png", i)
     row = {"id": 0, "image_0": "ex_0_img_0", "image_1": "ex_0_img_1", "caption_0": "a b", "caption_1": "b a"}
@@ -379,8 +379,9 @@ def test_winoground_has_two_samples_for_each_pair(tmp_path):
 
     samples = list(iter_samples(opened("winoground", tmp_path)))
 
-    assert [(sample.id, sample.texts) for sample in samples] == [("0/0", ("a b", "b a")), ("0/1", ("b a", "a b"))]
-    assert {sample.meta["pair"] for sample in samples} == {"0"}
+    assert [(sample.id, sample.texts) for sample in samples] == [("0/0", ("a b",)), ("0/1", ("b a",))]
+    assert [sample.image.path.name for sample in samples] == ["ex_0_img_0.png", "ex_0_img_1.png"]
+    assert {sample.meta["question"] for sample in samples} == {"0"}
 
 
 def test_winogavil_has_a_sample_for_each_candidate(tmp_path):
@@ -393,9 +394,8 @@ def test_winogavil_has_a_sample_for_each_candidate(tmp_path):
 
     samples = list(iter_samples(opened("winogavil", tmp_path)))
 
-    assert [sample.meta["associated"] for sample in samples] == [True, False, True, False, False]
-    assert {sample.texts for sample in samples} == {("An evening",)}
-    assert {sample.meta["candidates"] for sample in samples} == {5}
+    assert [sample.texts for sample in samples] == [("An evening",), (), ("An evening",), (), ()]
+    assert {(sample.meta["question"], sample.meta["candidates"]) for sample in samples} == {("0", 5)}
 
 
 # ------------------------------------------------------------------------------------------ metadata in shards

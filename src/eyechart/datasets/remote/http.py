@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -159,7 +160,9 @@ def _client(loopback: bool) -> httpx2.Client:
     """Return the one client of this process; a proxy is not asked for this machine itself."""
     import httpx2
 
-    return httpx2.Client(follow_redirects=True, timeout=httpx2.Timeout(TIMEOUT), trust_env=not loopback)
+    client = httpx2.Client(follow_redirects=True, timeout=httpx2.Timeout(TIMEOUT), trust_env=not loopback)
+    atexit.register(client.close)
+    return client
 
 
 def open_http(root: str, cache: Path, *, offline: bool) -> HttpFiles:
