@@ -15,6 +15,7 @@ BUILT_IN: dict[Group, dict[str, str]] = {
     "models": {
         "onnx": "eyechart.models.onnx:OnnxFamily",
         "open_clip": "eyechart.models.open_clip:OpenClipFamily",
+        "sentence-transformers": "eyechart.models.sentence_transformers:SentenceTransformersFamily",
         "transformers": "eyechart.models.transformers:TransformersFamily",
     },
     "generators": {

@@ -1,126 +1,167 @@
-"""The ``onnx`` family: a folder with two towers, ``tokenizer.json`` and ``preprocessor_config.json``.
+"""The ``onnx`` family: two towers, ``tokenizer.json`` and ``preprocessor_config.json``.
 
 Needs neither torch nor a network. ``eyechart-tiny`` is the model that ships inside the package.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from eyechart.demo import model_folder
-from eyechart.errors import ModelError, unknown_name
+from eyechart.errors import ModelError, OutOfMemoryError, UsageError
 from eyechart.models.base import path_identity
+from eyechart.models.onnx_parts import Parts, context_of, find_parts, read_json
 from eyechart.models.preprocess import Preprocess
 from eyechart.types import ModelCard, ModelSpec
 
-EMBEDDED = "eyechart-tiny"
-FILES = ("image.onnx", "text.onnx", "tokenizer.json", "preprocessor_config.json")
-DEFAULT_CONTEXT = 77
+PADS = ("[PAD]", "<pad>", "<|endoftext|>", "</s>")
+"""What tokenizers call the token that fills a row."""
+VECTORS = ("image_embeds", "text_embeds", "sentence_embedding", "pooler_output")
+"""Outputs that hold one vector per input, best first; otherwise the first output counts."""
+TYPES = {"tensor(int32)": np.int32, "tensor(int64)": np.int64, "tensor(float16)": np.float16}
 
 Vectors = NDArray[np.float32]
 
 
 class OnnxFamily:
-    """Loads the embedded model, or a folder given as name or pretrained."""
+    """Loads the embedded model, a folder, or two files."""
 
     def check(self, spec: ModelSpec) -> None:
-        """Refuse a folder that is missing or lacks a file."""
-        folder = folder_of(spec)
-        missing = [name for name in FILES if not (folder / name).is_file()]
-        if missing:
-            raise ModelError(
-                f"The ONNX folder {folder} lacks {', '.join(missing)}.", advice=f"It must hold {', '.join(FILES)}."
+        """Refuse what is missing, and a precision that a finished graph cannot take on."""
+        find_parts(spec)
+        if spec.precision not in ("fp32", "amp"):
+            raise UsageError(
+                f"An ONNX model has the precision that it was exported in, not {spec.precision}.",
+                advice="Leave --precision away.",
             )
 
     def identity(self, spec: ModelSpec) -> str:
-        """Name the files behind the folder."""
-        return path_identity(str(folder_of(spec)))
+        """Name the files."""
+        return path_identity(*map(str, find_parts(spec).files()))
 
     def load(self, spec: ModelSpec) -> OnnxEncoder:
         """Start both towers."""
-        return OnnxEncoder(spec, folder_of(spec))
-
-
-def folder_of(spec: ModelSpec) -> Path:
-    """Find the model's folder."""
-    if EMBEDDED in (spec.name, spec.pretrained):
-        return model_folder()
-    for text in (spec.pretrained, spec.name):
-        if text and Path(text).is_dir():
-            return Path(text)
-    raise unknown_name(
-        "ONNX model", spec.pretrained or spec.name, [EMBEDDED], advice="Give a folder with image.onnx and text.onnx."
-    )
+        return OnnxEncoder(spec, find_parts(spec))
 
 
 class OnnxEncoder:
     """Two ONNX towers and a tokenizer."""
 
-    def __init__(self, spec: ModelSpec, folder: Path) -> None:
-        import onnxruntime
+    def __init__(self, spec: ModelSpec, parts: Parts) -> None:
         from tokenizers import Tokenizer
 
-        config = _read_json(folder / "preprocessor_config.json")
-        notes = _read_json(folder / "eyechart.json") if (folder / "eyechart.json").is_file() else {}
-        self.context = int(notes.get("context_length", DEFAULT_CONTEXT))
-        self.preprocess = Preprocess.from_config(config)
-        self.tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        self.tokenizer = Tokenizer.from_file(str(parts.tokenizer))
+        self.context = context_of(parts, spec, self.tokenizer)
         self.tokenizer.no_padding()
         self.tokenizer.no_truncation()
-        self.pad = self.tokenizer.token_to_id("[PAD]") or 0
-        try:
-            self.towers = {
-                side: onnxruntime.InferenceSession(
-                    str(folder / f"{side}.onnx"), providers=_providers(spec, onnxruntime.get_available_providers())
-                )
-                for side in ("image", "text")
-            }
-        except Exception as error:
-            # onnxruntime raises its own unexported exception classes for damaged files.
-            raise ModelError(f"Cannot load the ONNX model in {folder} ({error}).") from error
-        self.card = _card(spec, folder, config, notes, self.context)
+        self.cutting = Tokenizer.from_file(str(parts.tokenizer))
+        self.cutting.no_padding()
+        self.cutting.enable_truncation(self.context)
+        self.pad = next((i for i in map(self.tokenizer.token_to_id, PADS) if i is not None), 0)
+        config = read_json(parts.transform)
+        self.preprocess = Preprocess.from_config(config)
+        self.towers = {side: _Tower(path, spec) for side, path in (("image", parts.image), ("text", parts.text))}
+        size = config.get("crop_size") or config.get("size") or {}
+        self.card = ModelCard(
+            family="onnx",
+            name=parts.card.get("name", spec.name),
+            weights_digest=parts.digest(),
+            transform=json.dumps([config, self.context], sort_keys=True),
+            precision="fp32",
+            embedding_dim=parts.card.get("embedding_dim") or self.encode_texts(["a"]).shape[1],
+            image_size=size.get("height", size.get("shortest_edge")) if isinstance(size, dict) else size,
+            context_length=self.context,
+            parameters=parts.card.get("parameters"),
+            logit_scale=parts.card.get("logit_scale"),
+        )
 
     def prepare_image(self, image: Image.Image) -> NDArray[np.float32]:
-        """Apply the folder's own transform."""
+        """Apply the model's own transform."""
         return self.preprocess(image)
 
     def encode_images(self, batch: NDArray[np.float32]) -> Vectors:
         """Run the image tower."""
-        return self._run("image", {"pixel_values": batch})
+        return self.towers["image"].run({"pixel_values": np.asarray(batch)}) if len(batch) else self._nothing()
 
     def encode_texts(self, texts: Sequence[str], *, language: str = "en") -> Vectors:  # noqa: ARG002 - one tokenizer
-        """Tokenise, pad to the longest text of the batch, run the text tower."""
-        rows = [encoding.ids for encoding in self.tokenizer.encode_batch(list(texts))]
-        length = max(1, min(self.context, max((len(row) for row in rows), default=1)))
+        """Tokenise, cut with the end mark kept, pad to the longest text of the batch, run the text tower."""
+        if not texts:
+            return self._nothing()
+        rows = [encoding.ids for encoding in self.cutting.encode_batch(list(texts))]
+        length = self.towers["text"].length or max(1, max(map(len, rows)))
         ids = np.full((len(rows), length), self.pad, np.int64)
         mask = np.zeros((len(rows), length), np.int64)
         for i, row in enumerate(rows):
-            kept = row[: self.context]
-            ids[i, : len(kept)] = kept
-            mask[i, : max(1, len(kept))] = 1
-        return self._run("text", {"input_ids": ids, "attention_mask": mask})
+            ids[i, : len(row)] = row
+            mask[i, : max(1, len(row))] = 1
+        return self.towers["text"].run({"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)})
 
     def truncated(self, texts: Sequence[str]) -> list[bool]:
         """Find the texts with more tokens than the context."""
         return [len(encoding.ids) > self.context for encoding in self.tokenizer.encode_batch(list(texts))]
 
-    def _run(self, side: str, inputs: dict[str, Any]) -> Vectors:
-        if not len(next(iter(inputs.values()))):
-            return np.empty((0, self.card.embedding_dim or 0), np.float32)
-        wanted = {node.name for node in self.towers[side].get_inputs()}
-        (vectors, *_) = self.towers[side].run(None, {key: value for key, value in inputs.items() if key in wanted})
+    def _nothing(self) -> Vectors:
+        return np.empty((0, self.card.embedding_dim or 0), np.float32)
+
+
+class _Tower:
+    """One graph: what it is fed and which of its outputs is the vector."""
+
+    def __init__(self, path: Any, spec: ModelSpec) -> None:
+        import onnxruntime
+
+        try:
+            self.session = onnxruntime.InferenceSession(
+                str(path), providers=providers(spec, onnxruntime.get_available_providers())
+            )
+        except ModelError:
+            raise
+        except Exception as error:
+            # onnxruntime raises its own unexported exception classes for damaged files.
+            raise ModelError(f"Cannot load the ONNX model {path} ({_first_line(error)}).") from error
+        self.path = path
+        self.inputs = self.session.get_inputs()
+        names = [node.name for node in self.session.get_outputs()]
+        self.output = next((name for name in VECTORS if name in names), names[0])
+
+    @property
+    def length(self) -> int | None:
+        """Return the length that every text must be padded to, if the graph was exported with one."""
+        shape = self.inputs[0].shape
+        return shape[1] if len(shape) == 2 and isinstance(shape[1], int) else None
+
+    def run(self, known: dict[str, NDArray[Any]]) -> Vectors:
+        """Feed what the graph asks for, by name; a graph with one input takes the first array whatever it calls it."""
+        if len(self.inputs) == 1:
+            fed = {self.inputs[0].name: next(iter(known.values()))}
+        else:
+            unknown = [node.name for node in self.inputs if node.name not in known]
+            if unknown:
+                raise ModelError(f"{self.path} wants an input {unknown[0]!r} that nobody knows how to make.")
+            fed = {node.name: known[node.name] for node in self.inputs}
+        typed = {node.name: fed[node.name].astype(TYPES.get(node.type, fed[node.name].dtype)) for node in self.inputs}
+        try:
+            (vectors,) = self.session.run([self.output], typed)
+        except Exception as error:
+            # onnxruntime's exception classes are not exported; what they say is all there is.
+            if "memory" in str(error).lower():
+                raise OutOfMemoryError(f"The batch does not fit into memory ({_first_line(error)}).") from error
+            raise ModelError(f"{self.path} cannot run on this input ({_first_line(error)}).") from error
+        if vectors.ndim != 2:
+            raise ModelError(
+                f"{self.path}: the output {self.output!r} has shape {vectors.shape}, not one vector per input.",
+                advice="Export the tower with its pooling and projection.",
+            )
         return np.asarray(vectors, np.float32)
 
 
-def _providers(spec: ModelSpec, available: list[str]) -> list[str]:
+def providers(spec: ModelSpec, available: list[str]) -> list[str]:
+    """Choose where onnxruntime computes: CUDA if it is asked for, or there, else the CPU."""
     wanted = ["CPUExecutionProvider"]
     if spec.device.startswith("cuda") or (spec.device == "auto" and "CUDAExecutionProvider" in available):
         wanted.insert(0, "CUDAExecutionProvider")
@@ -132,30 +173,5 @@ def _providers(spec: ModelSpec, available: list[str]) -> list[str]:
     return wanted
 
 
-def _card(spec: ModelSpec, folder: Path, config: dict[str, Any], notes: dict[str, Any], context: int) -> ModelCard:
-    state = hashlib.blake2b(digest_size=16)
-    for name in ("image.onnx", "text.onnx", "tokenizer.json"):
-        state.update((folder / name).read_bytes())
-    size = config.get("crop_size") or config.get("size") or {}
-    return ModelCard(
-        family="onnx",
-        name=notes.get("name", spec.name),
-        weights_digest=state.hexdigest(),
-        transform=json.dumps([config, context], sort_keys=True),
-        precision="fp32",
-        embedding_dim=notes.get("embedding_dim"),
-        image_size=size.get("height", size.get("shortest_edge")) if isinstance(size, dict) else size,
-        context_length=context,
-        parameters=notes.get("parameters"),
-        logit_scale=notes.get("logit_scale"),
-    )
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ModelError(f"Cannot read {path} ({error}).") from error
-    if not isinstance(content, dict):
-        raise ModelError(f"{path} must hold a JSON object.")
-    return content
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
