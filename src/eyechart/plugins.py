@@ -13,8 +13,12 @@ Group = Literal["models", "generators", "datasets", "tasks", "benchmarks", "vlms
 
 BUILT_IN: dict[Group, dict[str, str]] = {
     "models": {
+        "api": "eyechart.models.api:ApiFamily",
+        "internvl": "eyechart.models.internvl:InternVLFamily",
+        "ja_clip": "eyechart.models.ja_clip:JaClipFamily",
         "onnx": "eyechart.models.onnx:OnnxFamily",
         "open_clip": "eyechart.models.open_clip:OpenClipFamily",
+        "python": "eyechart.models.python:PythonFamily",
         "sentence-transformers": "eyechart.models.sentence_transformers:SentenceTransformersFamily",
         "transformers": "eyechart.models.transformers:TransformersFamily",
     },

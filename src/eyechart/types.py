@@ -190,12 +190,16 @@ class Encoder(Protocol):
         """Describe the loaded model."""
         ...
 
-    def prepare_image(self, image: Image.Image) -> NDArray[np.float32]:
+    def prepare_image(self, image: Image.Image) -> NDArray[Any]:
         """Transform one decoded picture to the tower's input. Called from several threads."""
         ...
 
-    def encode_images(self, batch: NDArray[np.float32]) -> Vectors:
-        """Encode prepared pictures, shape (n, ...), to float32 vectors (n, dim), not normalised."""
+    def encode_images(self, batch: Any) -> Vectors:
+        """Encode prepared pictures to float32 vectors (n, dim), not normalised.
+
+        The batch is one array of shape (n, ...) if the pictures have one shape, as they have after almost every
+        transform; else a list of arrays.
+        """
         ...
 
     def encode_texts(self, texts: Sequence[str], *, language: str = "en") -> Vectors:

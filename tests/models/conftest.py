@@ -7,10 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from support import zoo_open_clip, zoo_transformers
+from support import zoo_internvl, zoo_open_clip, zoo_others, zoo_sentence, zoo_transformers
 from support.zoo import Case, load
 
-BUILDERS: dict[str, Callable[[Path], Case]] = {**zoo_open_clip.CASES, **zoo_transformers.CASES}
+BUILDERS: dict[str, Callable[[Path], Case]] = {
+    **zoo_open_clip.CASES,
+    **zoo_transformers.CASES,
+    **zoo_sentence.CASES,
+    **zoo_internvl.CASES,
+    **zoo_others.CASES,
+}
 
 
 class Zoo:
@@ -34,7 +40,9 @@ class Zoo:
 
 @pytest.fixture(scope="session")
 def zoo(tmp_path_factory):
-    return Zoo(tmp_path_factory.mktemp("zoo"))
+    yield Zoo(tmp_path_factory.mktemp("zoo"))
+    while zoo_others.SERVERS:
+        zoo_others.SERVERS.pop().__exit__()
 
 
 @pytest.fixture(params=BUILDERS)

@@ -1,17 +1,16 @@
 """What every family promises, whatever is inside."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 
+from eyechart.engine.halving import stack
 from eyechart.metrics.vectors import unit
 from eyechart.types import Encoder
-from support.zoo import LONG, TEXTS, load, pictures
+from support.zoo import LONG, TEXTS, pictures
 
 
-def prepared(encoder, images=None):
-    return np.stack([encoder.prepare_image(image) for image in images or pictures()])
+def prepared(encoder):
+    return stack([encoder.prepare_image(picture) for picture in pictures()])
 
 
 @pytest.fixture
@@ -67,7 +66,9 @@ def test_the_order_is_kept_and_neighbours_do_not_matter(encoder, case):
         pixels = prepared(encoder)
         images = encoder.encode_images(pixels)
         np.testing.assert_allclose(encoder.encode_images(pixels[::-1])[::-1], images, atol=1e-5)
-        np.testing.assert_allclose(np.concatenate([encoder.encode_images(p[None]) for p in pixels]), images, atol=1e-5)
+        np.testing.assert_allclose(
+            np.concatenate([encoder.encode_images(stack([p])) for p in pixels]), images, atol=1e-5
+        )
 
 
 def test_the_same_input_gives_the_same_vector(encoder, case):
@@ -87,9 +88,3 @@ def test_vectors_equal_those_of_the_library(encoder, case):
     np.testing.assert_allclose(encoder.encode_texts(TEXTS), case.texts(TEXTS), atol=1e-5)
     if case.images:
         np.testing.assert_allclose(encoder.encode_images(prepared(encoder)), case.images(pictures()), atol=1e-5)
-
-
-def test_loading_again_gives_the_same_fingerprint(encoder, case):
-    again = load(dataclasses.replace(case.spec, device="cpu"))
-
-    assert again.card.fingerprint == encoder.card.fingerprint

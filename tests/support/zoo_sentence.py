@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+
+from eyechart.types import ModelSpec
 from support import zoo_transformers
 from support.zoo import Case, seeded
 from support.zoo_tokenizers import bert_tokenizer
-
-from eyechart.types import ModelSpec
 
 
 def _documented(model, folder: Path, *, sees: bool) -> Case:
@@ -39,7 +39,8 @@ def clip(folder: Path) -> Case:
 
 def text(folder: Path) -> Case:
     """BERT, mean pooling, unit length, with a default prompt."""
-    from sentence_transformers import SentenceTransformer, models
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer import modules
     from transformers import BertConfig, BertModel
 
     seeded()
@@ -48,9 +49,9 @@ def text(folder: Path) -> Case:
         vocab_size=len(tokenizer), hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32
     )
     BertModel(config).save_pretrained(folder / "bert")
-    reader = models.Transformer(str(folder / "bert"), max_seq_length=64)
+    reader = modules.Transformer(str(folder / "bert"), max_seq_length=64)
     model = SentenceTransformer(
-        modules=[reader, models.Pooling(32, include_prompt=False), models.Normalize()],
+        modules=[reader, modules.Pooling(32, include_prompt=False), modules.Normalize()],
         device="cpu",
         prompts={"query": "query: "},
         default_prompt_name="query",

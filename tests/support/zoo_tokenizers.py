@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gzip
 import itertools
 from pathlib import Path
@@ -37,6 +38,13 @@ def sentencepiece_model(path: Path, *, size: int = 200) -> Path:
 
 def clip_tokenizer(folder: Path):
     """Save CLIP's own vocabulary, which open_clip ships, as a transformers tokenizer."""
+    tokenizer = _clip_tokenizer()
+    tokenizer.save_pretrained(folder)
+    return tokenizer
+
+
+@functools.cache
+def _clip_tokenizer():
     from open_clip.tokenizer import bytes_to_unicode, default_bpe
     from transformers import CLIPTokenizer
 
@@ -46,9 +54,7 @@ def clip_tokenizer(folder: Path):
     letters = list(bytes_to_unicode().values())
     words = [*letters, *(letter + "</w>" for letter in letters), *("".join(merge) for merge in merges)]
     vocabulary = {word: i for i, word in enumerate([*words, "<|startoftext|>", "<|endoftext|>"])}
-    tokenizer = CLIPTokenizer(vocab=vocabulary, merges=merges, model_max_length=77)
-    tokenizer.save_pretrained(folder)
-    return tokenizer
+    return CLIPTokenizer(vocab=vocabulary, merges=merges, model_max_length=77)
 
 
 def bert_tokenizer(folder: Path):

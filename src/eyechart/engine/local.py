@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from eyechart.engine.halving import Halving
 from eyechart.engine.pipeline import embed_pictures, embed_texts
 from eyechart.listing import Failure, Listing
 from eyechart.metrics.vectors import Vectors
@@ -38,6 +39,7 @@ class LocalEmbeddings:
         self.on_error = on_error
         self.progress = progress or NoProgress()
         self.watch = watch or Stopwatch()
+        self.halving = Halving()
         self._truncated = 0
         self.encoded = 0
         """Pictures that were not in the store and had to be encoded."""
@@ -90,6 +92,7 @@ class LocalEmbeddings:
                 batch_size=self.batch_size,
                 workers=self.workers,
                 on_error=self.on_error,
+                halving=self.halving,
                 bar=bar,
                 watch=self.watch,
             )
@@ -109,6 +112,7 @@ class LocalEmbeddings:
                     (vectors, cuts),
                     batch_size=self.batch_size,
                     language=language,
+                    halving=self.halving,
                     bar=bar,
                     watch=self.watch,
                 )
@@ -124,7 +128,7 @@ class LocalEmbeddings:
             length = self.card.context_length
             message = f"{self._truncated} texts are longer than the {length} tokens that the model reads."
             found.append(Notice("truncated_texts", self._truncated, message))
-        return found
+        return found + self.halving.notices()
 
 
 def _missing_samples(listing: Listing, wanted: set[bytes]) -> Iterator[tuple[bytes, Sample]]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from eyechart.engine.halving import Halving, stack
 from eyechart.errors import DataError, ModelError
 from eyechart.listing import Failure
 from eyechart.media import to_rgb
@@ -61,6 +62,7 @@ def embed_pictures(
     batch_size: int,
     workers: int,
     on_error: OnError,
+    halving: Halving,
     bar: Bar,
     watch: Stopwatch,
 ) -> list[Failure]:
@@ -73,6 +75,7 @@ def embed_pictures(
         batch_size: Pictures per forward pass.
         workers: Threads that decode and transform.
         on_error: Stop at a picture that cannot be decoded, or list it.
+        halving: Makes batches smaller where they do not fit into memory.
         bar: Progress.
         watch: Where the time goes.
     """
@@ -85,7 +88,7 @@ def embed_pictures(
         if keys:
             encoder = model.load()
             with watch.phase("encode images"):
-                vectors = encoder.encode_images(np.stack(pixels))
+                vectors = halving.run(encoder.encode_images, stack(pixels))
             buffer.add(list(keys), vectors)
             keys.clear()
             pixels.clear()
@@ -147,6 +150,7 @@ def embed_texts(
     *,
     batch_size: int,
     language: str,
+    halving: Halving,
     bar: Bar,
     watch: Stopwatch,
 ) -> None:
@@ -155,6 +159,10 @@ def embed_texts(
     The first table takes the vectors, the second whether the text was cut: a later run that finds the vector in the
     store must be able to report that without loading the model.
     """
+
+    def encode(part: list[str]) -> NDArray[np.float32]:
+        return model.load().encode_texts(part, language=language)
+
     order = sorted(range(len(texts)), key=lambda i: (len(texts[i]), texts[i]))
     vectors, cuts = _Buffer(tables[0], watch), _Buffer(tables[1], watch)
     try:
@@ -163,7 +171,7 @@ def embed_texts(
             chosen_keys = [keys[i].tobytes() for i in order[start : start + batch_size]]
             encoder = model.load()
             with watch.phase("encode texts"):
-                encoded = encoder.encode_texts(chosen, language=language)
+                encoded = halving.run(encode, chosen)
                 cut = np.array(encoder.truncated(chosen), np.float32)[:, None]
             vectors.add(chosen_keys, encoded)
             cuts.add(chosen_keys, cut)

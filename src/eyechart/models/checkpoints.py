@@ -9,12 +9,23 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from safetensors import SafetensorError
+
 from eyechart.errors import ModelError
 
 if TYPE_CHECKING:
     import torch
 
-LOAD_ERRORS = (RuntimeError, OSError, ValueError, KeyError, EOFError, pickle.UnpicklingError, zipfile.BadZipFile)
+LOAD_ERRORS = (
+    RuntimeError,
+    OSError,
+    ValueError,
+    KeyError,
+    EOFError,
+    pickle.UnpicklingError,
+    zipfile.BadZipFile,
+    SafetensorError,
+)
 """What torch, safetensors and the model libraries raise for files that do not fit."""
 SHOWN = 3
 
@@ -25,7 +36,7 @@ def load_error(what: str, error: BaseException) -> ModelError:
     for pattern, explain in _EXPLANATIONS:
         if re.search(pattern, text):
             return explain(what, text)
-    if isinstance(error, pickle.UnpicklingError | zipfile.BadZipFile | EOFError):
+    if isinstance(error, pickle.UnpicklingError | zipfile.BadZipFile | EOFError | SafetensorError):
         return _corrupt(what, text)
     first = text.strip().splitlines()[0] if text.strip() else type(error).__name__
     return ModelError(f"Cannot load {what} ({first}).")
@@ -48,11 +59,6 @@ def read_state(path: Path) -> dict[str, torch.Tensor]:
             state = torch.load(path, map_location="cpu", weights_only=True)
     except LOAD_ERRORS as error:
         raise load_error(str(path), error) from error
-    except Exception as error:
-        # safetensors raises an exception class of its own for a damaged header.
-        if type(error).__name__ == "SafetensorError":
-            raise _corrupt(str(path), str(error)) from error
-        raise
     for name in ("state_dict", "model"):
         if isinstance(state, dict) and isinstance(state.get(name), dict):
             state = state[name]
@@ -64,7 +70,7 @@ def read_state(path: Path) -> dict[str, torch.Tensor]:
 def load_strictly(model: torch.nn.Module, state: dict[str, torch.Tensor], what: str) -> None:
     """Put weights into a model; a key too many, too few or of another shape is an error that names it."""
     try:
-        model.load_state_dict(state)
+        model.load_state_dict(state, assign=True)
     except RuntimeError as error:
         raise load_error(what, error) from error
 

@@ -14,7 +14,7 @@ from eyechart.errors import MissingExtraError
 from eyechart.models.base import check_path, path_identity
 from eyechart.models.checkpoints import LOAD_ERRORS, load_error
 from eyechart.models.torch_encoder import Inputs, TorchEncoder
-from eyechart.models.torch_tools import library_versions
+from eyechart.models.torch_tools import describe, library_versions
 from eyechart.models.transformers import source_of
 from eyechart.types import ModelSpec
 
@@ -65,7 +65,7 @@ class JaClipEncoder(TorchEncoder):
         super().__init__(spec, model)
         vision = getattr(getattr(model, "config", None), "vision_config", None)
         self.card = self.make_card(
-            transform=repr(self.transform),
+            transform=describe(self.transform),
             image_size=getattr(vision, "image_size", None),
             context_length=CONTEXT,
         )

@@ -93,7 +93,7 @@ class OnnxEncoder:
         if not texts:
             return self._nothing()
         rows = [encoding.ids for encoding in self.cutting.encode_batch(list(texts))]
-        length = self.towers["text"].length or max(1, max(map(len, rows)))
+        length = self.towers["text"].length or max(1, *map(len, rows))
         ids = np.full((len(rows), length), self.pad, np.int64)
         mask = np.zeros((len(rows), length), np.int64)
         for i, row in enumerate(rows):

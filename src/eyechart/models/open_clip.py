@@ -27,7 +27,7 @@ from eyechart.models import hub
 from eyechart.models.base import check_path, known_card, path_identity
 from eyechart.models.checkpoints import LOAD_ERRORS, load_error
 from eyechart.models.torch_encoder import Inputs, TorchEncoder
-from eyechart.models.torch_tools import library_versions, quiet_transformers
+from eyechart.models.torch_tools import describe, library_versions, quiet_transformers
 from eyechart.models.trim import encode_trimmed, trimmable
 from eyechart.types import ModelSpec
 
@@ -107,7 +107,7 @@ class OpenClipEncoder(TorchEncoder):
         size = getattr(self.model.visual, "image_size", None)
         context = getattr(self.tokenizer, "context_length", None)
         self.card = self.make_card(
-            transform=f"{self.transform!r} | {describe_tokenizer(self.tokenizer)} | {_activation(self.model)}",
+            transform=f"{describe(self.transform)} | {describe_tokenizer(self.tokenizer)} | {_activation(self.model)}",
             image_size=int(size[0]) if isinstance(size, tuple | list) else size,
             context_length=context,
             notes=notes,

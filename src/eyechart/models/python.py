@@ -125,7 +125,9 @@ class OwnEncoder:
 
     def encode_images(self, batch: Sequence[NDArray[Any]]) -> Vectors:
         """Call the model."""
-        return self._checked("encode_images", self.model.encode_images(batch), len(batch)) if len(batch) else self._none()
+        return (
+            self._checked("encode_images", self.model.encode_images(batch), len(batch)) if len(batch) else self._none()
+        )
 
     def encode_texts(self, texts: Sequence[str], *, language: str = "en") -> Vectors:
         """Call the model, with the language if it wants to know."""

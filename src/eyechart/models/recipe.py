@@ -44,7 +44,7 @@ class RecipeEncoder:
             precision=spec.precision,
             embedding_dim=size,
             context_length=getattr(tokenizer, "context_length", None),
-            logit_scale=number(scale.exp()) if hasattr(scale, "exp") else None,
+            logit_scale=number(scale.exp()) if scale is not None else None,
             notes=(*notes, *precision_notes(spec.precision, self.device)),
         )
 

@@ -136,7 +136,7 @@ def _describe(model: Any) -> str:
     """Write down the modules and their settings."""
     parts = []
     for module in model:
-        settings = getattr(module, "get_config_dict", dict)()
+        settings: dict[str, Any] = getattr(module, "get_config_dict", dict)()
         processor = getattr(getattr(module, "processor", None), "image_processor", None)
         parts.append(f"{type(module).__name__} {settings} {processor.to_dict() if processor is not None else ''}")
     return " > ".join(parts)

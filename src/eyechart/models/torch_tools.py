@@ -102,6 +102,11 @@ def forward_errors(precision: str) -> Iterator[None]:
         yield
     except RuntimeError as error:
         if OUT_OF_MEMORY.search(str(error)):
+            import torch
+
+            if torch.cuda.is_available():
+                # What the failed batch left behind would be in the way of the smaller one.
+                torch.cuda.empty_cache()
             raise OutOfMemoryError(f"The batch does not fit into memory ({error}).") from error
         if "not implemented for" in str(error):
             raise ModelError(
@@ -135,6 +140,11 @@ def number(scalar: torch.Tensor | float) -> float:
 def count_parameters(model: torch.nn.Module) -> int:
     """Count the numbers that were learned."""
     return sum(parameter.numel() for parameter in model.parameters())
+
+
+def describe(transform: object) -> str:
+    """Write a transform out, without the addresses that functions have in this process."""
+    return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(transform))
 
 
 def library_versions(*packages: str) -> str:
