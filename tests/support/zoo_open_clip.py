@@ -166,4 +166,5 @@ CASES = {
     "open_clip-coca": coca,
     "open_clip-siglip": siglip,
     "open_clip-xlmr": multilingual,
+    "open_clip-nllb": nllb,
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import re
+import warnings
 import zipfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -56,7 +57,9 @@ def read_state(path: Path) -> dict[str, torch.Tensor]:
         else:
             import torch
 
-            state = torch.load(path, map_location="cpu", weights_only=True)
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", message=".*looks like a TorchScript archive")
+                state = torch.load(path, map_location="cpu", weights_only=True)
     except LOAD_ERRORS as error:
         raise load_error(str(path), error) from error
     for name in ("state_dict", "model"):
@@ -133,6 +136,7 @@ _DAMAGED = (
     "invalid load key",
     "failed finding central directory",
     "unpickling stack",
+    "Unsupported operand",
     "Ran out of input",
     "file in archive is not in",
     "header too large",
@@ -143,6 +147,6 @@ _DAMAGED = (
 _EXPLANATIONS = (
     (r"size mismatch for|Missing key\(s\)|Unexpected key\(s\)", _other_architecture),
     (r"TorchScript", _script),
-    (r"Unsupported (global|class|operand)|GLOBAL|was not an allowed global", _code),
+    (r"Unsupported (global|class)|GLOBAL|was not an allowed global", _code),
     ("|".join(_DAMAGED), _corrupt),
 )

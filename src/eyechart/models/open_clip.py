@@ -12,6 +12,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -23,6 +24,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from eyechart.errors import ModelError, missing_extra, unknown_name
+from eyechart.languages import find_same
 from eyechart.models import hub
 from eyechart.models.base import check_path, known_card, path_identity
 from eyechart.models.checkpoints import LOAD_ERRORS, load_error
@@ -86,8 +88,9 @@ class OpenClipEncoder(TorchEncoder):
         quick, notes = _quick_gelu(name, spec)
         try:
             with warnings.catch_warnings(), quiet_transformers():
-                # What this warning says is on the card, with what was done about it.
+                # What the first says is on the card, what the second says is in the error that follows it.
                 warnings.filterwarnings("ignore", message="QuickGELU mismatch")
+                warnings.filterwarnings("ignore", message=".*looks like a TorchScript archive")
                 model, _, self.transform = open_clip.create_model_and_transforms(
                     name,
                     pretrained=spec.pretrained or None,
@@ -118,8 +121,11 @@ class OpenClipEncoder(TorchEncoder):
         pixels: NDArray[np.float32] = self.transform(image).numpy()
         return pixels
 
-    def tokenize(self, texts: Sequence[str], language: str) -> Inputs:  # noqa: ARG002
-        """Run open_clip's tokenizer."""
+    def tokenize(self, texts: Sequence[str], language: str) -> Inputs:
+        """Run open_clip's tokenizer; NLLB's is told the language first."""
+        if hasattr(self.tokenizer, "set_lang_fn"):
+            # Not open_clip's `set_language`: transformers 5 goes back to `src_lang` with every call.
+            self.tokenizer.tokenizer.src_lang = nllb_code(language, self.tokenizer.tokenizer)
         return {"tokens": self.tokenizer(list(texts))}
 
     def token_counts(self, texts: Sequence[str]) -> list[int]:
@@ -136,6 +142,18 @@ class OpenClipEncoder(TorchEncoder):
         encode = encode_trimmed if self.trimmable else type(model).encode_text
         features: torch.Tensor = encode(model, inputs["tokens"])
         return features
+
+
+def nllb_code(language: str, tokenizer: Any) -> str:
+    """Return NLLB's name of a language; one that it does not know is an error, never another language."""
+    known = [token for token in tokenizer.get_vocab() if re.fullmatch(r"[a-z]{3}_[A-Z][a-z]{3}", token)]
+    code = find_same(language, known)
+    if code is None:
+        raise ModelError(
+            f"This model's tokenizer has no language {language!r}.",
+            advice="Give a code of FLORES-200, such as zho_Hans, or its short form, such as zh.",
+        )
+    return code
 
 
 def describe_tokenizer(tokenizer: Any) -> str:
@@ -185,14 +203,14 @@ def _quick_gelu(name: str, spec: ModelSpec) -> tuple[bool, list[str]]:
         return False, []
     if open_clip.get_pretrained_cfg(name.replace("/", "-"), spec.pretrained).get("quick_gelu"):
         note = (
-            f"{spec.pretrained} was trained with QuickGELU, but {spec.name} is defined with GELU: QuickGELU is used, "
-            f"as {spec.name}{QUICK} has it."
+            f"{spec.pretrained} was trained with QuickGELU, but {name} is defined with GELU: QuickGELU is used, "
+            f"as {name}{QUICK} has it."
         )
         return True, [note]
     if Path(spec.pretrained).exists() and f"{name}{QUICK}" in open_clip.list_models():
         note = (
-            f"{spec.name} uses GELU. If this checkpoint was trained with QuickGELU, as OpenAI's were, the scores are "
-            f"too low: use --model {spec.name}{QUICK}."
+            f"{name} uses GELU. If this checkpoint was trained with QuickGELU, as OpenAI's were, the scores are "
+            f"too low: use --model {name}{QUICK}."
         )
         return False, [note]
     return False, []

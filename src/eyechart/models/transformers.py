@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -150,11 +150,14 @@ def load_pair(spec: ModelSpec) -> tuple[Any, Any]:
             config = transformers.AutoConfig.from_pretrained(source, **options)
             saved_as = (getattr(config, "architectures", None) or [""])[0]
             loader = getattr(transformers, saved_as) if saved_as in HEADS else transformers.AutoModel
-            model, info = loader.from_pretrained(source, output_loading_info=True, **options)
+            model, info = loader.from_pretrained(
+                source, output_loading_info=True, ignore_mismatched_sizes=True, **options
+            )
             processor = transformers.AutoProcessor.from_pretrained(source, **options)
     except (*LOAD_ERRORS, ImportError, AttributeError) as error:
         raise _explain(source, error) from error
-    _check_pair(source, model, processor, info["missing_keys"])
+    _check_weights(source, model, info)
+    _check_pair(source, model, processor)
     return model, processor
 
 
@@ -177,7 +180,24 @@ def _explain(source: str, error: Exception) -> ModelError:
     return load_error(f"transformers {source}", error)
 
 
-def _check_pair(source: str, model: Any, processor: Any, missing: Sequence[str]) -> None:
+def _check_weights(source: str, model: Any, info: Mapping[str, Any]) -> None:
+    """Refuse weights that do not fit or are not there: transformers would go on with random ones."""
+    if info["mismatched_keys"]:
+        name, found, wanted = min(info["mismatched_keys"], key=str)
+        raise ModelError(
+            f"{source}: {len(info['mismatched_keys'])} weights do not fit its config.json "
+            f"({name}: {list(found)}, the config says {list(wanted)}).",
+            advice="Config and weights are of different models.",
+        )
+    if info["missing_keys"]:
+        shown = ", ".join(sorted(info["missing_keys"])[:3])
+        raise ModelError(
+            f"{source} has no weights for {len(info['missing_keys'])} parts of {type(model).__name__} ({shown}, ...).",
+            advice="They would be random. A checkpoint with both towers and their projections is needed.",
+        )
+
+
+def _check_pair(source: str, model: Any, processor: Any) -> None:
     if type(model).__name__ not in HEADS:
         for name in ("get_image_features", "get_text_features"):
             if not hasattr(model, name):
@@ -185,12 +205,6 @@ def _check_pair(source: str, model: Any, processor: Any, missing: Sequence[str])
                     f"{source} is a {type(model).__name__}, which has no {name}.",
                     advice="A dual encoder (CLIP, SigLIP, ...) is needed here.",
                 )
-    if missing:
-        shown = ", ".join(sorted(missing)[:3])
-        raise ModelError(
-            f"{source} has no weights for {len(missing)} parts of {type(model).__name__} ({shown}, ...).",
-            advice="They would be random. A checkpoint with both towers and their projections is needed.",
-        )
     for part in ("image_processor", "tokenizer"):
         if getattr(processor, part, None) is None:
             raise ModelError(f"{source} has no {part.replace('_', ' ')}.", advice="Copy its config files too.")

@@ -1,0 +1,301 @@
+"""Models that cannot be loaded: one clear message each, and nothing of theirs is run."""
+
+import dataclasses
+import json
+import os
+import pickle
+import shutil
+import sys
+import zipfile
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from eyechart.errors import MissingExtraError, ModelError, UnknownNameError, UsageError
+from eyechart.types import ModelSpec
+from support import zoo_open_clip
+from support.zoo import load
+
+
+@pytest.mark.parametrize(
+    ("family", "library", "line"),
+    [
+        ("open_clip", "open_clip", "pip install 'eyechart[open_clip]'"),
+        ("transformers", "transformers", "pip install 'eyechart[transformers]'"),
+        ("internvl", "transformers", "pip install 'eyechart[transformers]'"),
+        ("sentence-transformers", "sentence_transformers", "pip install 'eyechart[sentence-transformers]'"),
+        ("ja_clip", "japanese_clip", "pip install git+https://github.com/rinnakk/japanese-clip.git"),
+    ],
+)
+def test_a_missing_library_names_the_pip_line(monkeypatch, family, library, line):
+    monkeypatch.setitem(sys.modules, library, None)
+
+    with pytest.raises(MissingExtraError) as error:
+        load(ModelSpec(family, "anything"))
+
+    assert line in str(error.value)
+
+
+class Bomb:
+    """Unpickled, it would make a file."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.path),)
+
+
+def checkpoint(zoo, path, content):
+    """Return the spec of the small open_clip model with another checkpoint."""
+    path.write_bytes(content)
+    return dataclasses.replace(zoo.case("open_clip").spec, pretrained=str(path))
+
+
+@pytest.mark.parametrize("name", ["weights.pt", "weights.pth", "weights.bin"])
+def test_a_pickle_with_code_is_refused_and_not_run(zoo, tmp_path, name):
+    trap = tmp_path / "trap"
+    torch.save({"state_dict": Bomb(trap)}, tmp_path / "made.pt")
+    spec = checkpoint(zoo, tmp_path / name, (tmp_path / "made.pt").read_bytes())
+
+    with pytest.raises(ModelError, match="refused, the file would run code"):
+        load(spec)
+
+    assert not trap.exists()
+
+
+def test_a_bare_pickle_with_code_is_refused_and_not_run(zoo, tmp_path):
+    trap = tmp_path / "trap"
+    spec = checkpoint(zoo, tmp_path / "weights.pt", pickle.dumps(Bomb(trap), protocol=2))
+
+    with pytest.raises(ModelError, match=r"refused|damaged"):
+        load(spec)
+
+    assert not trap.exists()
+
+
+@pytest.mark.parametrize("name", ["weights.pt", "weights.safetensors"])
+@pytest.mark.parametrize(
+    "content", [b"", b"not a checkpoint at all", bytes(range(256)) * 8], ids=["empty", "text", "bytes"]
+)
+def test_a_file_that_is_no_checkpoint(zoo, tmp_path, name, content):
+    with pytest.raises(ModelError, match=r"weights.*damaged or no weights file"):
+        load(checkpoint(zoo, tmp_path / name, content))
+
+
+@pytest.mark.parametrize("suffix", [".pt", ".safetensors"])
+def test_a_checkpoint_that_was_cut_short(zoo, tmp_path, suffix):
+    case = zoo.case("open_clip" if suffix == ".pt" else "open_clip-coca")
+    whole = case.parts[0].read_bytes()
+    cut = tmp_path / f"weights{suffix}"
+    cut.write_bytes(whole[: len(whole) // 2])
+
+    with pytest.raises(ModelError, match="damaged or no weights file"):
+        load(dataclasses.replace(case.spec, pretrained=str(cut)))
+
+
+def test_a_checkpoint_of_another_architecture_names_the_keys(zoo, tmp_path):
+    architecture, _ = zoo_open_clip.make(
+        tmp_path,
+        zoo_open_clip.PLAIN | {"vision_cfg": zoo_open_clip.VISION | {"layers": 3, "width": 32}},
+        "made-other",
+    )
+    spec = dataclasses.replace(zoo.case("open_clip").spec, name=str(architecture))
+
+    with pytest.raises(ModelError) as error:
+        load(spec)
+
+    assert "it lacks visual.transformer.resblocks.2" in str(error.value)
+    assert "weights have another shape (" in str(error.value)
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")  # TorchScript is on its way out, its files are not
+def test_a_torchscript_archive_is_a_program(zoo, tmp_path):
+    torch.jit.save(torch.jit.trace(torch.nn.Linear(2, 2), torch.zeros(1, 2)), tmp_path / "weights.pt")
+    spec = dataclasses.replace(zoo.case("open_clip").spec, pretrained=str(tmp_path / "weights.pt"))
+
+    with pytest.raises(ModelError, match="TorchScript archive"):
+        load(spec)
+
+
+def test_a_missing_checkpoint(zoo):
+    with pytest.raises(ModelError, match="There is no checkpoint"):
+        load(dataclasses.replace(zoo.case("open_clip").spec, pretrained="nowhere/weights.pt"))
+
+
+def copied(zoo, name, tmp_path):
+    case = zoo.case(name)
+    root = case.parts[0].parent
+    shutil.copytree(root, tmp_path / "copy")
+    swap = {
+        field: getattr(case.spec, field).replace(str(root), str(tmp_path / "copy")) for field in ("name", "pretrained")
+    }
+    return dataclasses.replace(case.spec, **swap), tmp_path / "copy" / case.parts[0].name
+
+
+@pytest.mark.parametrize(
+    "name", ["clip", "siglip", "open_clip-xlmr", "sentence-transformers-clip", "internvl_c_retrieval_hf"]
+)
+def test_a_folder_whose_weights_were_cut_short(zoo, tmp_path, name):
+    spec, weights = copied(zoo, name, tmp_path)
+    whole = weights.read_bytes()
+    weights.write_bytes(whole[: len(whole) // 2])
+
+    with pytest.raises(ModelError, match="damaged or no weights file"):
+        load(spec)
+
+
+def test_missing_weights_are_not_made_up(zoo, tmp_path):
+    spec, weights = copied(zoo, "clip", tmp_path)
+    state = load_file(weights)
+    save_file({name: tensor for name, tensor in state.items() if "projection" not in name}, weights, {"format": "pt"})
+
+    with pytest.raises(ModelError, match=r"no weights for 2 parts of CLIPModel \(text_projection.weight"):
+        load(spec)
+
+
+def test_weights_of_another_size_name_the_keys(zoo, tmp_path):
+    spec, weights = copied(zoo, "clip", tmp_path)
+    state = load_file(weights)
+    save_file({**state, "text_projection.weight": torch.zeros(3, 3)}, weights, {"format": "pt"})
+
+    with pytest.raises(ModelError, match=r"text_projection.weight: \[3, 3\], the config says \[24, 32\]"):
+        load(spec)
+
+
+def test_a_transformers_pickle_with_code_is_refused_and_not_run(zoo, tmp_path):
+    spec, weights = copied(zoo, "clip", tmp_path)
+    weights.unlink()
+    trap = tmp_path / "trap"
+    torch.save({"logit_scale": Bomb(trap)}, weights.parent / "pytorch_model.bin")
+
+    with pytest.raises(ModelError, match="refused"):
+        load(spec)
+
+    assert not trap.exists()
+
+
+def test_a_model_that_is_no_dual_encoder(tmp_path):
+    from transformers import BertConfig, BertModel
+
+    from support.zoo_tokenizers import bert_tokenizer
+
+    tokenizer = bert_tokenizer(tmp_path)
+    small = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    BertModel(BertConfig(vocab_size=len(tokenizer), **small)).save_pretrained(tmp_path)
+
+    with pytest.raises(ModelError, match="BertModel, which has no get_image_features"):
+        load(ModelSpec("transformers", str(tmp_path)))
+
+
+def test_code_in_a_model_folder_needs_trust(zoo, tmp_path):
+    stand_in = zoo.case("internvl_c_retrieval_hf").spec.pretrained
+
+    with pytest.raises(ModelError, match="brings its own code") as error:
+        load(ModelSpec("transformers", stand_in))
+
+    assert "--trust-remote-code" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "pretrained", "message"),
+    [
+        ("internvl_c_clasification", "x", "Did you mean internvl_c_classification"),
+        ("internvl_c_retrieval", "nowhere.pth", "There is no checkpoint"),
+        ("internvl_c_retrieval_hf", "./nowhere", "There is no folder"),
+        ("internvl_g_retrieval_hf", "OpenGVLab/InternVL-14B-224px", "--trust-remote-code"),
+    ],
+)
+def test_internvl_names_and_places(name, pretrained, message):
+    with pytest.raises((ModelError, UnknownNameError)) as error:
+        load(ModelSpec("internvl", name, pretrained))
+
+    assert message in str(error.value)
+
+
+def test_internvl_forms_are_not_mixed_up(zoo):
+    file, folder = (zoo.case(name).spec.pretrained for name in ("internvl_c_retrieval", "internvl_c_retrieval_hf"))
+
+    with pytest.raises(UsageError, match="Use --model internvl_c_retrieval_hf"):
+        load(ModelSpec("internvl", "internvl_c_retrieval", folder))
+    with pytest.raises(UsageError, match=r"Use --model internvl_c_retrieval\."):
+        load(ModelSpec("internvl", "internvl_c_retrieval_hf", file))
+
+
+def test_another_models_checkpoint_is_no_internvl(zoo, tmp_path):
+    shutil.copytree(
+        zoo.case("internvl_c_retrieval").parts[0].parent / "chinese_alpaca_lora_7b", tmp_path / "chinese_alpaca_lora_7b"
+    )
+    shutil.copy(zoo.case("open_clip").parts[0], tmp_path / "weights.pth")
+
+    with pytest.raises(ModelError, match=r"no InternVL-C checkpoint: it has no 'patch_embed.proj.weight'"):
+        load(ModelSpec("internvl", "internvl_c_retrieval", str(tmp_path / "weights.pth")))
+
+
+def test_an_internvl_file_without_its_tokenizer_says_where_to_get_it(zoo, tmp_path):
+    shutil.copy(zoo.case("internvl_c_retrieval").parts[0], tmp_path / "weights.pth")
+
+    with pytest.raises(ModelError, match="Put the folder chinese_alpaca_lora_7b"):
+        load(ModelSpec("internvl", "internvl_c_retrieval", str(tmp_path / "weights.pth")))
+
+
+def test_an_onnx_folder_that_lacks_a_file(tmp_path):
+    (tmp_path / "image.onnx").write_bytes(b"")
+
+    with pytest.raises(ModelError, match=r"lacks text.onnx, tokenizer.json, preprocessor_config.json"):
+        load(ModelSpec("onnx", str(tmp_path)))
+
+
+def test_a_damaged_onnx_file(zoo, tmp_path):
+    spec, weights = copied(zoo, "onnx", tmp_path)
+    weights.write_bytes(weights.read_bytes()[:1000])
+
+    with pytest.raises(ModelError, match=r"Cannot load the ONNX model .*image.onnx"):
+        load(spec)
+
+
+def test_cuda_that_is_not_there(zoo):
+    if torch.cuda.is_available():
+        pytest.skip("there is a CUDA device")
+    for name in ("open_clip", "onnx"):
+        with pytest.raises((UsageError, ModelError), match="--device"):
+            load(dataclasses.replace(zoo.case(name).spec, device="cuda"))
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("python:nowhere_module:make", "There is no Python module 'nowhere_module'"),
+        ("python:nowhere.sub:make", "There is no Python module 'nowhere.sub'"),
+        ("python:own_broken", "is not module.path:factory"),
+        ("python:own_broken:nothing", "has no function or class 'nothing'"),
+        ("python:own_broken:number", "has no function or class 'number'"),
+        ("python:own_broken:make_list", "gave a list without encode_images and encode_texts"),
+        ("python:own_broken:Short", "gave shape (1, 2) for 5 inputs"),
+    ],
+)
+def test_own_code_that_does_not_fit(tmp_path, monkeypatch, name, message):
+    (tmp_path / "own_broken.py").write_text(
+        "import numpy as np\n"
+        "number = 3\n"
+        "def make_list(): return []\n"
+        "class Short:\n"
+        "    def encode_images(self, batch): return np.ones((1, 2))\n"
+        "    def encode_texts(self, texts): return np.ones((1, 2))\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+
+    with pytest.raises((UsageError, ModelError)) as error:
+        load(ModelSpec("python", name)).encode_texts(["a"] * 5)
+
+    assert message in str(error.value)
+
+
+def test_a_zip_that_is_no_checkpoint(zoo, tmp_path):
+    with zipfile.ZipFile(tmp_path / "weights.pt", "w") as archive:
+        archive.writestr("readme.txt", json.dumps({}))
+    spec = dataclasses.replace(zoo.case("open_clip").spec, pretrained=str(tmp_path / "weights.pt"))
+
+    with pytest.raises(ModelError, match="damaged or no weights file"):
+        load(spec)
