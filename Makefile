@@ -3,7 +3,7 @@ PYTHON ?= python3
 CORE := .venv
 DEV := .venv-dev
 
-.PHONY: demo test lint types tests browser parity probes clean
+.PHONY: demo test lint types tests browser parity probes large clean
 
 demo: $(CORE)/.done
 	$(CORE)/bin/eyechart demo
@@ -28,6 +28,10 @@ browser:
 
 parity: $(DEV)/.done
 	$(DEV)/bin/python benchmarks/parity.py
+
+# A table of 1 GB, streamed.
+large: $(DEV)/.done
+	EYECHART_LARGE=1 $(DEV)/bin/python -m pytest -rP tests/vlm/test_tables.py -k large
 
 # Needs npm: the pictures come from there.
 probes: $(DEV)/.done

@@ -56,6 +56,7 @@ def run(words, folder):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_the_examples_on_the_page_run(page, tmp_path, monkeypatch):
+    monkeypatch.setenv("LMUData", str(tmp_path / "LMUData"))
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT / "src"), str(tmp_path)]))
     for language, options, body in blocks(page):
         if "skip" in options:
