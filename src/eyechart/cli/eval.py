@@ -95,6 +95,8 @@ def _prompts(parser: argparse.ArgumentParser) -> None:
     add("--custom_classname_file", help="JSON by dataset name, or one name a line")
     add("--custom_template_file", help="JSON by dataset name, or one template with {c} a line")
     add("--allow-blank-classnames", action="store_true", help="accept empty class names")
+    add("--merge-duplicate-classes", action="store_true", help="join classes of the same name")
+    add("--prompt_sensitivity", default="auto", choices=["auto", "yes", "no"], help="accuracy of each template alone")
     add("--dump_classnames", action="store_true", help="write class names into the result")
     add("--dump_templates", action="store_true", help="write templates into the result")
     add("--save_clf", help="write the text classifier to this file")
@@ -186,7 +188,9 @@ _TASK_OPTIONS = (
     "fewshot_curve",
     "fewshot_repeats",
     "knn_k",
+    "merge_duplicate_classes",
     "normalize",
+    "prompt_sensitivity",
 )
 _QUESTIONS = (
     "mode", "api_base", "api_key_variable", "concurrency", "timeout", "tries", "temperature", "max_tokens",

@@ -65,6 +65,21 @@ def rank_labels(images: Vectors, classes: Vectors, labels: Ints, *, top: int = 5
     return Ranking(ranks, best, best_scores, own_scores, ties)
 
 
+def first_choices(images: Vectors, classes: Vectors, labels: Ints) -> NDArray[np.bool_]:
+    """Tell for each picture whether the true class ranks first; the same as `rank_labels`, and nothing else of it."""
+    first, candidate, _ = distinct_rows(classes)
+    distinct = np.ascontiguousarray(classes[first].T)
+    alone = _place_among_copies(candidate)[labels] == 0
+    out = np.empty(len(images), bool)
+    step = max(1, BLOCK_BYTES // (8 * len(first)))
+    for start in range(0, len(images), step):
+        rows = slice(start, start + step)
+        scores = images[rows] @ distinct
+        own = np.take_along_axis(scores, candidate[labels[rows]][:, None], axis=1)
+        out[rows] = np.count_nonzero(scores >= own, axis=1) == 1
+    return np.asarray(out & alone, bool)
+
+
 def rank_scores(scores: Vectors, labels: Ints, *, top: int = 5) -> Ranking:
     """Rank classes by given scores, shape (n, classes), such as a probe's. Every tie counts against the label.
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import accumulate
 
 import numpy as np
+from numpy.typing import NDArray
 
 from eyechart.errors import DataError
 from eyechart.metrics.vectors import Vectors, mean_of_units
@@ -60,6 +62,13 @@ def class_vectors(text_vectors: Vectors, texts: Sequence[Sequence[str]]) -> Vect
     return mean_of_units(text_vectors, starts)
 
 
+def merge_duplicates(info: DatasetInfo) -> tuple[DatasetInfo, NDArray[np.int64]]:
+    """Make one class of all that have the same name; also return the new number of each old class."""
+    names = tuple(dict.fromkeys(info.classnames))
+    place = {name: i for i, name in enumerate(names)}
+    return replace(info, classnames=names), np.array([place[name] for name in info.classnames], np.int64)
+
+
 def duplicate_classes(info: DatasetInfo) -> Notice | None:
     """Report class names that occur more than once: only the first of them can be predicted."""
     twice = {name: count for name, count in Counter(info.classnames).items() if count > 1}
@@ -68,5 +77,8 @@ def duplicate_classes(info: DatasetInfo) -> Notice | None:
     shown = ", ".join(f"{name!r} x{count}" for name, count in list(twice.items())[:5])
     extra = sum(twice.values()) - len(twice)
     return Notice(
-        "duplicate_classes", extra, f"Class names occur more than once: {shown}. Only the first can be right."
+        "duplicate_classes",
+        extra,
+        f"Class names occur more than once: {shown}. Only the first can be right; "
+        "--merge-duplicate-classes joins them.",
     )

@@ -3,22 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from eyechart import stats
-from eyechart.errors import DataError
-from eyechart.metrics.classification import average_precision, per_class_recall, rank_labels
+from eyechart.errors import DataError, UsageError
+from eyechart.listing import Entry
+from eyechart.metrics.calibration import (
+    adaptive_calibration_error,
+    expected_calibration_error,
+    likelihoods,
+    reliability,
+)
+from eyechart.metrics.classification import (
+    average_precision,
+    f1_macro,
+    per_class_recall,
+    predicted_classes,
+    rank_labels,
+)
 from eyechart.metrics.vectors import Vectors, unit
-from eyechart.tasks import classifier_files
+from eyechart.tasks import classifier_files, prompt_study
 from eyechart.tasks.base import Material, Prediction, Task, need_samples
 from eyechart.tasks.labelled import label_metrics, label_notices, label_records, labels_of, wants_full
-from eyechart.tasks.prompts import check_template, class_texts, class_vectors, duplicate_classes
+from eyechart.tasks.prompts import (
+    check_template,
+    class_texts,
+    class_vectors,
+    duplicate_classes,
+    merge_duplicates,
+)
 from eyechart.types import DatasetInfo, Metric, Notice, Outcome
+
+F1_DATACOMP = "F1-macro_all"
+"""DataComp's name of f1_macro, its main metric for iWildCam."""
 
 
 @dataclass(frozen=True)
@@ -30,18 +53,31 @@ class ClassificationPrediction(Prediction):
     images: Vectors
     classes: Vectors
     notices: tuple[Notice, ...]
+    logit_scale: float | None = None
+    """The model's own scale and bias; without a scale it says nothing about probabilities."""
+    logit_bias: float | None = None
+    by_template: Vectors | None = None
+    """One classifier per template, shape (templates, classes, d), if they are to be compared."""
 
 
 class ZeroshotClassification(Task):
-    """acc1, acc5 (from five classes on) and mean_per_class_recall; with several labels, mean_average_precision."""
+    """acc1, acc5 (from five classes on) and mean_per_class_recall; with several labels, mean_average_precision.
+
+    The details also hold the accuracy of each template alone (prompt_sensitivity) and, where the model has a scale of
+    its own, its calibration; both come from the vectors that are there.
+    """
 
     name = "zeroshot_classification"
     version = 1
     kinds = frozenset({"classification", "multilabel"})
 
     def settings(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Pick where to save the text classifier and which ones to load instead of prompts."""
-        return {key: options.get(key) for key in ("save_clf", "load_clfs", "metrics") if options.get(key)}
+        """Pick where to save the text classifier, which ones to load instead of prompts, and what to add."""
+        study = options.get("prompt_sensitivity", "auto")
+        if study not in prompt_study.MODES:
+            raise UsageError(f"--prompt_sensitivity must be one of {', '.join(prompt_study.MODES)}, not {study!r}.")
+        chosen = ("save_clf", "load_clfs", "metrics", "main_metric", "merge_duplicate_classes")
+        return {key: options[key] for key in chosen if options.get(key)} | {"prompt_sensitivity": study}
 
     def check(self, info: DatasetInfo, settings: Mapping[str, Any]) -> None:
         """Refuse a dataset without class names or prompts."""
@@ -59,30 +95,40 @@ class ZeroshotClassification(Task):
 
     def predict(self, material: Material, settings: Mapping[str, Any]) -> ClassificationPrediction:
         """Embed the pictures and make one vector per class."""
-        info = material.info
-        classes = self._classes(material, settings)
-        pictures = material.model.images(material.listing)
+        info, place = material.info, None
         duplicates = duplicate_classes(info)
+        if settings.get("merge_duplicate_classes"):
+            info, place = merge_duplicates(info)
+            duplicates = None
+        classes, templates = self._classes(info, material, settings)
+        pictures = material.model.images(material.listing)
+        entries = material.listing.take(pictures.kept)
         return ClassificationPrediction(
             info=info,
-            entries=material.listing.take(pictures.kept),
+            entries=entries if place is None else tuple(_renumbered(entry, place) for entry in entries),
             failures=pictures.failures,
             images=unit(pictures.vectors),
             classes=classes,
             notices=(duplicates,) if duplicates else (),
+            logit_scale=material.model.card.logit_scale,
+            logit_bias=material.model.card.logit_bias,
+            by_template=templates,
         )
 
-    def _classes(self, material: Material, settings: Mapping[str, Any]) -> Vectors:
+    def _classes(
+        self, info: DatasetInfo, material: Material, settings: Mapping[str, Any]
+    ) -> tuple[Vectors, Vectors | None]:
+        """Make one vector per class and, if templates are to be compared, one per class and template."""
         if settings.get("load_clfs"):
-            return classifier_files.load_mean(
-                [Path(path) for path in settings["load_clfs"]], len(material.info.classnames)
-            )
-        texts = class_texts(material.info)
-        flat = [text for group in texts for text in group]
-        classes = class_vectors(material.model.texts(flat, language=material.language), texts)
+            paths = [Path(path) for path in settings["load_clfs"]]
+            return classifier_files.load_mean(paths, len(info.classnames)), None
+        texts = class_texts(info)
+        vectors = material.model.texts([text for group in texts for text in group], language=material.language)
+        classes = class_vectors(vectors, texts)
         if settings.get("save_clf"):
             classifier_files.save(classes, Path(settings["save_clf"]))
-        return classes
+        wanted = prompt_study.is_wanted(settings["prompt_sensitivity"], info, len(material.listing))
+        return classes, prompt_study.by_template(vectors, info) if wanted else None
 
     def score(self, prediction: ClassificationPrediction, settings: Mapping[str, Any]) -> Outcome:
         """Score one label or several, as the dataset says."""
@@ -90,19 +136,58 @@ class ZeroshotClassification(Task):
         return _score_many(prediction) if prediction.info.kind == "multilabel" else _score_one(prediction, settings)
 
 
+def _renumbered(entry: Entry, place: NDArray[np.int64]) -> Entry:
+    labels = tuple(dict.fromkeys(int(place[label]) for label in entry.labels))
+    return replace(entry, label=None if entry.label is None else int(place[entry.label]), labels=labels)
+
+
 def _score_one(prediction: ClassificationPrediction, settings: Mapping[str, Any]) -> Outcome:
     n_classes = len(prediction.info.classnames)
     labels = labels_of(prediction.entries)
     ranking = rank_labels(prediction.images, prediction.classes, labels)
+    correct = ranking.ranks == 1
+    full = wants_full(settings)
+    metrics = label_metrics(ranking, labels, n_classes, partial(stats.chance_accuracy, n_classes), full=full)
+    if settings.get("main_metric") == F1_DATACOMP:
+        metrics[F1_DATACOMP] = Metric(f1_macro(predicted_classes(ranking, labels), labels), n=len(labels))
+    details = _details(prediction.info) | {"per_class_recall": per_class_recall(correct, labels, n_classes)}
+    if prediction.by_template is not None:
+        details["prompt_sensitivity"] = prompt_study.study(
+            prediction.images, prediction.by_template, labels, prediction.info.templates, float(correct.mean())
+        )
+    calibration = _calibration(prediction, labels, correct)
+    if calibration:
+        details["calibration"] = calibration
+        if full:
+            metrics |= {
+                name: Metric(calibration[name], n=len(labels), lower_is_better=True) for name in ("ece", "nll", "brier")
+            }
     return Outcome(
-        metrics=label_metrics(
-            ranking, labels, n_classes, partial(stats.chance_accuracy, n_classes), full=wants_full(settings)
-        ),
+        metrics=metrics,
         records=label_records(prediction.entries, ranking),
         notices=(*prediction.notices, *label_notices(ranking)),
-        details=_details(prediction.info)
-        | {"per_class_recall": per_class_recall(ranking.ranks == 1, labels, n_classes)},
+        details=details,
     )
+
+
+def _calibration(
+    prediction: ClassificationPrediction, labels: NDArray[np.int64], correct: NDArray[np.bool_]
+) -> dict[str, Any] | None:
+    """Describe how far the model's own probabilities can be believed; None for a model without a scale."""
+    scale, bias = prediction.logit_scale, prediction.logit_bias
+    if scale is None:
+        return None
+    found = likelihoods(prediction.images, prediction.classes, labels, scale, bias)
+    return {
+        "ece": expected_calibration_error(found.confidence, correct),
+        "adaptive_ece": adaptive_calibration_error(found.confidence, correct),
+        "nll": float(found.nll.mean()),
+        "brier": float(found.brier.mean()),
+        "form": "softmax" if bias is None else "sigmoid",
+        "scale": scale,
+        "bias": bias,
+        "bins": reliability(found.confidence, correct),
+    }
 
 
 def _score_many(prediction: ClassificationPrediction) -> Outcome:

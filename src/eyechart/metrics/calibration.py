@@ -1,0 +1,100 @@
+"""Calibration: does a model that says 0.8 get eight of ten right? With the model's own scale, never a fitted one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eyechart.metrics.vectors import Vectors
+
+BINS = 15
+BLOCK_BYTES = 64 * 1024 * 1024
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Likelihoods:
+    """What a model says of each sample."""
+
+    confidence: Floats
+    """Probability of the best class."""
+    nll: Floats
+    """Negative log-probability of the truth."""
+    brier: Floats
+    """Squared error of all class probabilities."""
+
+
+def likelihoods(images: Vectors, classes: Vectors, labels: Ints, scale: float, bias: float | None) -> Likelihoods:
+    """Turn cosines into probabilities as the model does: softmax(scale * cos), or sigmoid(scale * cos + bias).
+
+    A model trained with a sigmoid (SigLIP: it has a bias) says of each class alone whether it fits, so its negative
+    log-likelihood is that of all yes-or-no answers, and its confidence that the best class fits.
+    """
+    n = len(images)
+    out = Likelihoods(np.empty(n), np.empty(n), np.empty(n))
+    step = max(1, BLOCK_BYTES // (24 * len(classes)))
+    columns = np.ascontiguousarray(classes.T)
+    for start in range(0, n, step):
+        rows = slice(start, start + step)
+        logits = scale * (images[rows] @ columns).astype(np.float64) + (bias or 0.0)
+        truth = np.zeros(logits.shape)
+        truth[np.arange(len(truth)), labels[rows]] = 1
+        chances, out.nll[rows] = _softmax(logits, truth) if bias is None else _sigmoid(logits, truth)
+        out.confidence[rows] = chances.max(axis=1)
+        out.brier[rows] = np.sum((chances - truth) ** 2, axis=1)
+    return out
+
+
+def _softmax(logits: Floats, truth: Floats) -> tuple[Floats, Floats]:
+    shifted = logits - logits.max(axis=1, keepdims=True)
+    logs = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
+    return np.exp(logs), -(logs * truth).sum(axis=1)
+
+
+def _sigmoid(logits: Floats, truth: Floats) -> tuple[Floats, Floats]:
+    chances = np.exp(-np.logaddexp(0, -logits))
+    return chances, np.logaddexp(0, np.where(truth > 0, -logits, logits)).sum(axis=1)
+
+
+def expected_calibration_error(confidence: Floats, correct: Bools, bins: int = BINS) -> float:
+    """Mean gap between confidence and accuracy over bins of equal width, weighted by size (Guo et al. 2017)."""
+    return _gap(confidence, correct, _bin_of(confidence, bins))
+
+
+def adaptive_calibration_error(confidence: Floats, correct: Bools, bins: int = BINS) -> float:
+    """Do the same over bins of equal size, so that no bin is empty or nearly so (Nguyen and O'Connor 2015)."""
+    place = np.empty(len(confidence), np.int64)
+    place[np.argsort(confidence, kind="stable")] = np.arange(len(confidence)) * bins // len(confidence)
+    return _gap(confidence, correct, place)
+
+
+def reliability(confidence: Floats, correct: Bools, bins: int = BINS) -> list[dict[str, Any]]:
+    """Return the reliability diagram: each bin that is not empty, with its mean confidence and accuracy."""
+    place = _bin_of(confidence, bins)
+    return [
+        {
+            "low": i / bins,
+            "high": (i + 1) / bins,
+            "confidence": float(confidence[place == i].mean()),
+            "accuracy": float(correct[place == i].mean()),
+            "count": int((place == i).sum()),
+        }
+        for i in np.unique(place).tolist()
+    ]
+
+
+def _bin_of(confidence: Floats, bins: int) -> Ints:
+    """Return the bin of each value; a value on a border belongs to the lower bin, as in Guo et al."""
+    return np.clip(np.ceil(confidence * bins).astype(np.int64) - 1, 0, bins - 1)
+
+
+def _gap(confidence: Floats, correct: Bools, place: Ints) -> float:
+    sizes = np.bincount(place)
+    gaps = np.abs(np.bincount(place, weights=confidence) - np.bincount(place, weights=correct.astype(np.float64)))
+    return float(gaps.sum() / sizes.sum())
