@@ -1,0 +1,141 @@
+"""A model behind an API that misbehaves in every way the issue lists."""
+
+import dataclasses
+import json
+import time
+
+import numpy as np
+import pytest
+
+from eyechart import evaluate
+from eyechart.errors import ModelError, UnknownNameError, UsageError
+from eyechart.types import ModelSpec
+from support.data import write_classification
+from support.openai_server import OpenAIServer, Raw, Stall, Status, first_attempts
+from support.zoo import load, pictures
+
+SECRET = "sk-very-secret-1234567890"
+
+
+def spec_of(server, **options):
+    return ModelSpec("api", "test-model", server.api_base, options={"image_form": "jina", "timeout": 5, **options})
+
+
+def after_loading(fault):
+    """Let the model load, then misbehave: the question with which its dimension is found out is answered well."""
+    return lambda path, body, attempt: fault if body and body.get("input") not in (None, ["a"]) else None
+
+
+def vectors(*rows):
+    data = [{"index": i, "embedding": list(row)} for i, row in enumerate(rows)]
+    return Raw(json.dumps({"data": data}).encode())
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        (vectors([1.0] * 8), "Asked for 2 embeddings, the server sent 1"),
+        (vectors([1.0] * 8, [1.0] * 8, [1.0] * 8), "Asked for 2 embeddings, the server sent 3"),
+        (vectors([1.0] * 5, [1.0] * 5), "embeddings of size 5, not 8"),
+        (Raw(b"<html>502 Bad Gateway</html>"), "something that is not JSON"),
+        (Raw(b'{"data": [{"embedding": "AAAA"}, {"embedding": "AAAA"}]}'), "not a list of numbers"),
+        (Status(401), "refuses the API key"),
+        (Status(429), "status 429"),
+        (Status(500), "status 500"),
+        (Stall(3.0), "no whole answer within"),
+    ],
+    ids=["too few", "too many", "another dimension", "garbage", "no numbers", "401", "429", "500", "never"],
+)
+def test_a_server_that_misbehaves_gives_one_clear_error(fault, message):
+    with OpenAIServer(fault=after_loading(fault)) as server:
+        encoder = load(spec_of(server, tries=2, timeout=0.5 if isinstance(fault, Stall) else 5))
+
+        with pytest.raises(ModelError, match=message):
+            encoder.encode_texts(["two", "texts"])
+
+
+@pytest.mark.parametrize("code", [429, 500, 503])
+def test_a_server_that_recovers_is_asked_again(code):
+    with OpenAIServer(fault=first_attempts(1, Status(code))) as server:
+        encoder = load(spec_of(server, tries=3))
+
+        np.testing.assert_array_equal(encoder.encode_texts(["x"]), np.array([server.vector("x")], np.float32))
+
+
+def test_a_model_that_is_not_served_names_those_that_are():
+    with OpenAIServer(models=("embedding-tiny",)) as server, pytest.raises(ModelError) as error:
+        load(dataclasses.replace(spec_of(server), name="embedding-tinny"))
+
+    assert "does not serve the model 'embedding-tinny' (it serves: embedding-tiny)" in str(error.value)
+
+
+def test_a_server_that_is_not_there():
+    with pytest.raises(ModelError, match="No server answers at"):
+        load(ModelSpec("api", "m", "http://127.0.0.1:9/v1", options={"tries": 1}))
+
+
+def test_another_dimension_than_asked_for():
+    with OpenAIServer(dimension=8) as server, pytest.raises(ModelError, match="size 8, not 16"):
+        load(spec_of(server, dimension=16))
+
+
+def test_pictures_need_to_know_the_servers_dialect():
+    with OpenAIServer() as server:
+        encoder = load(dataclasses.replace(spec_of(server), options={}))
+
+        with pytest.raises(ModelError, match=r"image_form=vllm\|infinity\|jina"):
+            encoder.prepare_image(pictures()[0])
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"image_form": "jinna"}, UnknownNameError, "Did you mean jina"),
+        ({"concurency": 3}, UnknownNameError, "Did you mean concurrency"),
+        ({"api_base": "localhost:8000"}, UsageError, "no http"),
+        ({}, UsageError, "needs an address"),
+    ],
+)
+def test_wrong_options_are_refused_before_anything_is_sent(options, error, message):
+    with pytest.raises(error, match=message):
+        load(
+            ModelSpec(
+                "api", "m", "" if not options or "api_base" in options else "http://localhost:1/v1", options=options
+            )
+        )
+
+
+def test_requests_run_side_by_side():
+    with OpenAIServer(delay=0.2) as server:
+        encoder = load(spec_of(server, concurrency=8, batch=4))
+        start = time.monotonic()
+
+        encoder.encode_texts([str(i) for i in range(64)])
+
+    assert server.most_in_flight == 8
+    assert time.monotonic() - start < 16 * 0.2
+
+
+def test_an_evaluation_sends_each_picture_once_and_keeps_the_key_secret(tmp_path, monkeypatch, capsys):
+    write_classification(tmp_path / "data", n=10)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MY_KEY", SECRET)
+    with OpenAIServer(key=SECRET) as server:
+        for output in ("one.json", "two.json"):
+            (result,) = evaluate(
+                model_type="api",
+                model=["test-model"],
+                pretrained=[server.api_base],
+                model_options={"image_form": "infinity", "api_key_variable": "MY_KEY"},
+                dataset=["data"],
+                output=output,
+            )
+
+    pictures_sent = [request.body["input"] for request in server.requests if "modality" in (request.body or {})]
+    sent = [picture for batch in pictures_sent for picture in batch]
+    assert len(sent) == len(set(sent)) == 10
+    assert result.counts["scored"] == 10
+    assert "cannot be checked" in " ".join(notice["message"] for notice in result.notices)
+    for file in tmp_path.rglob("*"):
+        assert not file.is_file() or SECRET.encode() not in file.read_bytes()
+    assert SECRET not in "".join(capsys.readouterr())

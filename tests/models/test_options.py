@@ -1,0 +1,158 @@
+"""Device, precision, compilation, memory: how a model is run, not what it answers."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+
+from eyechart.engine.halving import Halving, stack
+from eyechart.errors import ModelError, OutOfMemoryError, UsageError
+from eyechart.models import torch_tools
+from eyechart.models.torch_tools import choose_devices, forward_errors, precision_notes
+from support.zoo import TEXTS, load, pictures
+
+
+def prepared(encoder):
+    return stack([encoder.prepare_image(picture) for picture in pictures()])
+
+
+@pytest.mark.parametrize("name", ["open_clip", "clip", "siglip2-naflex", "sentence-transformers-text"])
+@pytest.mark.parametrize("device", ["cpu,cpu", "cpu,cpu,cpu,cpu,cpu,cpu,cpu,cpu"])
+def test_a_batch_is_split_between_devices_and_comes_back_in_order(zoo, name, device):
+    one, case = zoo.encoder(name), zoo.case(name)
+    several = load(dataclasses.replace(case.spec, device=device))
+
+    np.testing.assert_allclose(several.encode_texts(TEXTS), one.encode_texts(TEXTS), atol=1e-5)
+    if case.images:
+        pixels = prepared(one)
+        np.testing.assert_allclose(several.encode_images(pixels), one.encode_images(pixels), atol=1e-5)
+    assert several.card.fingerprint == one.card.fingerprint
+
+
+def test_auto_takes_every_gpu_and_else_the_cpu(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
+    assert choose_devices("auto") == ["cuda:0", "cuda:1", "cuda:2"]
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    assert choose_devices("auto") == ["cpu"]
+
+
+@pytest.mark.parametrize("wanted", ["cuda:7", "gpu", "cpu,cuda:9"])
+def test_a_device_that_is_not_there(wanted):
+    with pytest.raises(UsageError, match=r"--device|Unknown device"):
+        choose_devices(wanted)
+
+
+def test_compiled_towers_give_the_same_vectors(zoo):
+    case, plain = zoo.case("open_clip"), zoo.encoder("open_clip")
+    # aot_eager traces and lowers the towers as the default backend does, without calling a C++ compiler.
+    compiled = load(dataclasses.replace(case.spec, options={"compile": "aot_eager"}))
+
+    np.testing.assert_allclose(compiled.encode_texts(TEXTS), plain.encode_texts(TEXTS), atol=1e-5)
+    pixels = prepared(plain)
+    np.testing.assert_allclose(compiled.encode_images(pixels), plain.encode_images(pixels), atol=1e-5)
+    np.testing.assert_allclose(compiled.encode_images(pixels[:2]), plain.encode_images(pixels[:2]), atol=1e-5)
+    assert compiled.card.fingerprint == plain.card.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("precision", "capabilities", "warned"),
+    [
+        ("bf16", {"architecture": "x86_64"}, True),
+        ("amp", {"architecture": "x86_64"}, True),
+        ("fp16", {"architecture": "x86_64", "amx_bf16": True}, True),
+        ("bf16", {"architecture": "x86_64", "amx_bf16": True}, False),
+        ("bf16", {"architecture": "x86_64", "avx512_bf16": True}, False),
+        ("fp16", {"architecture": "x86_64", "avx512_fp16": True}, False),
+        ("fp32", {"architecture": "x86_64"}, False),
+    ],
+)
+def test_a_cpu_without_the_instructions_is_reported(monkeypatch, precision, capabilities, warned):
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: capabilities)
+
+    notes = precision_notes(precision, "cpu")
+
+    assert bool(notes) is warned
+    assert precision_notes(precision, "cuda:0") == []
+    if warned:
+        assert f"--precision {precision} is emulated" in notes[0]
+
+
+def test_a_precision_that_a_model_cannot_run_in():
+    with pytest.raises(ModelError, match="cannot run in fp16 here"), forward_errors("fp16"):
+        raise RuntimeError("\"upsample\" not implemented for 'Half'")
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "CUDA out of memory. Tried to allocate 2.00 GiB",
+        "[enforce fail at alloc_cpu.cpp:127] DefaultCPUAllocator: can't allocate memory: you tried to allocate",
+    ],
+)
+def test_torchs_words_for_no_memory_are_understood(message):
+    with pytest.raises(OutOfMemoryError), forward_errors("fp32"):
+        raise RuntimeError(message)
+
+
+def test_a_real_allocation_that_cannot_be_made_is_understood():
+    with pytest.raises(OutOfMemoryError), forward_errors("fp32"):
+        torch.empty(1 << 60, dtype=torch.uint8)
+
+
+class Small:
+    """Encodes at most three rows at a time."""
+
+    def __init__(self):
+        self.sizes = []
+
+    def __call__(self, rows):
+        self.sizes.append(len(rows))
+        if len(rows) > 3:
+            raise OutOfMemoryError("too many")
+        return np.asarray(rows, np.float32)[:, None]
+
+
+def test_batches_are_halved_until_they_fit_and_stay_small():
+    encode, halving = Small(), Halving()
+
+    first = halving.run(encode, list(range(10)))
+    second = halving.run(encode, list(range(5)))
+
+    assert first[:, 0].tolist() == list(range(10))
+    assert second[:, 0].tolist() == list(range(5))
+    assert encode.sizes == [10, 5, 2, 2, 2, 2, 2, 2, 2, 1]
+    assert halving.notices()[0].message == "Batches of 10 did not fit into memory; 2 at a time were encoded."
+
+
+def test_a_single_input_that_does_not_fit_is_an_error():
+    def never(rows):
+        raise MemoryError
+
+    with pytest.raises(ModelError, match="A single input does not fit"):
+        Halving().run(never, [1, 2, 3])
+
+
+def test_what_fits_is_encoded_in_one_piece():
+    encode, halving = Small(), Halving()
+
+    halving.run(encode, [1, 2, 3])
+
+    assert encode.sizes == [3]
+    assert halving.notices() == []
+
+
+def test_pictures_of_one_shape_become_one_array():
+    same, mixed = [np.zeros((2, 2))] * 3, [np.zeros(2), np.zeros(3)]
+
+    assert stack(same).shape == (3, 2, 2)
+    assert [array.shape for array in stack(mixed)] == [(2,), (3,)]
+
+
+def test_transforms_are_described_without_addresses():
+    def double(image):
+        return image
+
+    assert (
+        torch_tools.describe([double]) == "[<function test_transforms_are_described_without_addresses.<locals>.double>]"
+    )
