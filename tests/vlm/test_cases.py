@@ -208,11 +208,11 @@ def numbers(value):
 def test_evaluate_a_file_of_predictions(case, lmu_data, tmp_path):
     args, expected = case["args"], case["expected"]
     name = args.get("dataset", NAMES.get(case["fn"]))
-    cls = "MMMUDataset" if name.startswith("MMMU") else CLASSES[case["fn"]]
+    cls = CLASSES[case["fn"]]
     questions = [{key: value for key, value in row.items() if key != "prediction"} for row in args["rows"]]
     write_benchmark(lmu_data / f"{name}.tsv", questions)
     dump(args["rows"], tmp_path / f"m_{name}.xlsx")
-    dataset = getattr(vlm, cls if "circular" not in name else "CustomMCQDataset")(name)
+    dataset = getattr(vlm, cls)(name)
 
     found = numbers(dataset.evaluate(str(tmp_path / f"m_{name}.xlsx")))
 

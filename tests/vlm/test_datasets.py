@@ -365,3 +365,31 @@ def test_benchmarks_are_listed_by_whether_they_need_a_judge(capsys):
     assert judged == {"MMVet", "CORE_MM", "MMDU"}
     assert free | judged == known_benchmarks().keys()
     assert captions.split()[0] == "COCO_VAL"
+
+
+def test_requests_and_places_of_pictures(lmu_data):
+    """Facts of the prompts that no recorded case shows."""
+    pair = f"['{picture_cell(8, 8)}', '{picture_cell(16, 8)}']"
+    write_benchmark(lmu_data / "AMBER.tsv", [{"index": 0, "question": "Is it red?", "answer": "yes"}])
+    write_benchmark(lmu_data / "Pair.tsv", [{"index": 0, "image": pair, "question": "Same?", "A": "x", "B": "y"}])
+    write_benchmark(lmu_data / "Short.tsv", [{"index": 0, "question": "Who?", "answer": "me"}])
+    hinted = {"index": 0, "question": "q", "hint": "look left", "A": "x", "B": "y", "answer": "A"}
+    write_benchmark(lmu_data / "Hint.tsv", [hinted])
+
+    amber = vlm.ImageYORNDataset("AMBER").build_prompt(0)
+    muir = vlm.MUIRDataset("Pair").build_prompt(0)
+    mmmu = vlm.MMMUDataset("Pair").build_prompt(0)
+
+    assert amber[-1]["value"] == "Is it red?\nPlease answer yes or no."
+    assert [item["type"] for item in muir] == [item["type"] for item in mmmu] == ["image", "image", "text"]
+    short = vlm.ImageVQADataset("Short")
+    assert short.build_prompt(0)[-1]["value"] == "Who?\nAnswer the question using a single word or phrase."
+    assert short.benchmark.metric == "normalized_exact"
+    assert vlm.ImageMCQDataset("Hint").build_prompt(0)[-1]["value"].startswith("Hint: look left\nQuestion: q\n")
+
+
+def test_a_metric_cannot_be_chosen_for_what_has_its_own(lmu_data):
+    write_benchmark(lmu_data / "Pets.tsv", [{"index": 0, "question": "q", "A": "x", "B": "y", "answer": "A"}])
+
+    with pytest.raises(UsageError, match="cannot be chosen"):
+        vlm.build_dataset("Pets", metric="anls")

@@ -202,6 +202,23 @@ def test_repeats_give_mean_variance_and_pass_at_k(lmu_data, tmp_path):
     assert (tmp_path / "out" / "test-model_COCOQA_repeat3.jsonl").is_file()
 
 
+def test_cut_answers_are_counted(lmu_data, tmp_path):
+    from support.tiny_vlm import save_tiny_vlm
+
+    write_benchmark(lmu_data / "Pets.tsv", [{"index": i, "question": f"q{i}", "answer": "x"} for i in range(2)])
+    folder = save_tiny_vlm(tmp_path / "tiny")
+
+    [result] = evaluate(
+        dataset=["Pets"],
+        model=[str(folder)],
+        model_type="transformers",
+        output=str(tmp_path / "r.json"),
+        questions={"max_tokens": 1},
+    )
+
+    assert ("cut_answers", 2) in [(notice["kind"], notice["count"]) for notice in result.notices]
+
+
 def test_dialogues_in_a_run(lmu_data, tmp_path):
     rows = [{"index": 0, "question": "['<ImageHere>What is it?', 'Why?']", "answer": "['red', 'paint']"}]
     write_benchmark(lmu_data / "MMDU.tsv", rows)

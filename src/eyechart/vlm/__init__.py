@@ -12,7 +12,6 @@ from eyechart.vlm.custom import (
     build_dataset,
 )
 from eyechart.vlm.datasets import (
-    AMBERDataset,
     ImageCaptionDataset,
     ImageMCQDataset,
     ImageMTDataset,
@@ -43,7 +42,6 @@ from eyechart.vlm.rows import Record, Table
 from eyechart.vlm.tables import dump, load
 
 __all__ = [
-    "AMBERDataset",
     "BaseAPI",
     "BaseModel",
     "CustomCaptionDataset",

@@ -21,6 +21,15 @@ Message = list[dict[str, str]]
 _INTEGER = re.compile(r"-?(?:0|[1-9]\d{0,17})")
 
 
+def default_open_metric(table: Table) -> str:
+    """Return VQA accuracy where most rows have three answers or more, else normalised equality.
+
+    VQA accuracy, the original's default, counts how many other people gave an answer: with one answer it is always 0.
+    """
+    several = sum(len(text_list(row.get("answer"))) >= 3 for row in table.rows)
+    return "vqa_score" if several > len(table) / 2 else "normalized_exact"
+
+
 class ImageBaseDataset:
     """A benchmark in one TSV file: rows with an index, a picture, a question and mostly an answer.
 
@@ -32,6 +41,8 @@ class ImageBaseDataset:
     TYPE: ClassVar[str] = "VQA"
     RATING: ClassVar[str] = "open"
     """How answers become numbers where a subclass does not override ``evaluate`` (`eyechart.vlm.ratings`)."""
+    METRIC: ClassVar[str] = ""
+    """Which metric of `eyechart.metrics.answers.OPEN_METRICS` compares open answers; the table decides if empty."""
     DATASET_URL: ClassVar[Mapping[str, str]] = {}
     DATASET_MD5: ClassVar[Mapping[str, str]] = {}
 
@@ -53,11 +64,17 @@ class ImageBaseDataset:
 
     @property
     def benchmark(self) -> Benchmark:
-        """Say how this benchmark is scored: from the catalogue, else from the class."""
+        """Say how this benchmark is scored: from the catalogue, else from the class and the table."""
         known = known_benchmarks().get(self.dataset_name)
-        if known is not None and known.dataset_class == type(self).__name__:
+        if known is not None and self.file is None:
             return known
-        return Benchmark(self.dataset_name, type(self).__name__, self.RATING, "optional")
+        rating = self.rating()
+        metric = self.METRIC or default_open_metric(self.data) if rating == "open" else ""
+        return Benchmark(self.dataset_name, type(self).__name__, rating, "optional", metric=metric)
+
+    def rating(self) -> str:
+        """Return how answers become numbers where the catalogue does not know the benchmark."""
+        return self.RATING
 
     def load_data(self, dataset: str) -> Any:
         """Return the table: a given file, else ``$LMUData/{dataset}.tsv``, downloaded if need be."""

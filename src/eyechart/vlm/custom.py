@@ -7,35 +7,21 @@ from pathlib import Path
 from typing import Any
 
 from eyechart import plugins
-from eyechart.errors import DataError, unknown_name
+from eyechart.errors import DataError, UsageError, unknown_name
 from eyechart.metrics.answers import OPEN_METRICS
 from eyechart.metrics.cells import text_list
 from eyechart.vlm import datasets
-from eyechart.vlm.base import ImageBaseDataset
-from eyechart.vlm.benchmarks import Benchmark, Judge, known_benchmarks
+from eyechart.vlm.base import ImageBaseDataset, default_open_metric
+from eyechart.vlm.benchmarks import Benchmark, known_benchmarks
 from eyechart.vlm.folders import inside, lmu_data_root
 from eyechart.vlm.ratings import IGNORE_CASE
 from eyechart.vlm.rows import Table
 from eyechart.vlm.tsv import read_header
 
 YES_NO = frozenset({"yes", "no"})
-CIRCULAR = "circular"
 
 
-class _Custom(ImageBaseDataset):
-    """A file of one's own; its rating follows from its columns, and a metric may be chosen."""
-
-    metric = ""
-
-    @property
-    def benchmark(self) -> Benchmark:
-        """Say how this file is scored."""
-        rating, metric = choose_rating(self.dataset_name, self.data, self.metric)
-        judge: Judge = "no" if rating == "open" else "optional"
-        return Benchmark(self.dataset_name, type(self).__name__, rating, judge, metric=metric)
-
-
-class CustomMCQDataset(_Custom, datasets.ImageMCQDataset):
+class CustomMCQDataset(datasets.ImageMCQDataset):
     """Multiple choice: the columns A and B are there."""
 
 
@@ -45,33 +31,30 @@ class CustomTextMCQDataset(CustomMCQDataset):
     MODALITY = "TEXT"
 
 
-class CustomVQADataset(_Custom):
-    """Anything else: yes/no and open questions, asked as they are."""
+class CustomVQADataset(ImageBaseDataset):
+    """Anything else: yes/no and open questions, asked as they are; ``metric`` compares open answers."""
+
+    metric = ""
+
+    @property
+    def benchmark(self) -> Benchmark:
+        """Say how this file is scored: as yes/no if all answers are, by the chosen metric, or by the table's."""
+        if self.metric and self.metric not in OPEN_METRICS:
+            raise unknown_name("metric", self.metric, OPEN_METRICS)
+        if not self.metric and only_yes_and_no(self.data):
+            return Benchmark(self.dataset_name, type(self).__name__, "yes_no", "optional", metric=IGNORE_CASE)
+        metric = self.metric or default_open_metric(self.data)
+        return Benchmark(self.dataset_name, type(self).__name__, "open", "no", metric=metric)
 
 
 class CustomCaptionDataset(datasets.ImageCaptionDataset):
     """Pictures with answers but no questions."""
 
 
-def choose_rating(name: str, table: Table, metric: str = "") -> tuple[str, str]:
-    """Return the rating of a custom table and, for open questions, its metric.
-
-    Columns A and B mean multiple choice (circular with a column ``g_index`` or by name, as in VLMEvalKit); answers
-    that are all yes or no mean yes/no; everything else is open. The metric for open
-    questions is normalised equality, or VQA accuracy where rows have three answers or more; ``metric`` overrules.
-    """
-    if "A" in table and "B" in table:
-        circular = CIRCULAR in name.lower() or "g_index" in table
-        return (CIRCULAR if circular else "choice"), ""
-    if metric in OPEN_METRICS:
-        return "open", metric
-    if metric:
-        raise unknown_name("metric", metric, OPEN_METRICS)
+def only_yes_and_no(table: Table) -> bool:
+    """Tell whether every answer is yes or no, in any case."""
     answers = [text_list(row.get("answer")) for row in table.rows]
-    if answers and all(len(a) == 1 and a[0].strip().lower() in YES_NO for a in answers):
-        return "yes_no", IGNORE_CASE
-    several = sum(len(a) >= 3 for a in answers) > len(answers) / 2
-    return "open", "vqa_score" if several else "normalized_exact"
+    return bool(answers) and all(len(a) == 1 and a[0].strip().lower() in YES_NO for a in answers)
 
 
 def build_dataset(name: str, *, metric: str = "", skip_noimg: bool = True) -> ImageBaseDataset:
@@ -80,6 +63,18 @@ def build_dataset(name: str, *, metric: str = "", skip_noimg: bool = True) -> Im
     Raises:
         UnknownNameError: If nobody knows the name and there is no such file.
     """
+    dataset = _open(name, skip_noimg)
+    if isinstance(dataset, CustomVQADataset):
+        dataset.metric = metric
+    elif metric:
+        raise UsageError(
+            f"The metric of {name} cannot be chosen: it is scored as {dataset.benchmark.rating}.",
+            advice="--metric is for open questions in a table of your own.",
+        )
+    return dataset
+
+
+def _open(name: str, skip_noimg: bool) -> ImageBaseDataset:
     known = known_benchmarks().get(name)
     if known is not None:
         made: ImageBaseDataset = getattr(datasets, known.dataset_class)(name, skip_noimg)
@@ -96,11 +91,7 @@ def build_dataset(name: str, *, metric: str = "", skip_noimg: bool = True) -> Im
             [*known_benchmarks(), *plugins.names("benchmarks")],
             advice=f"Or put your own table at {lmu_data_root() / f'{name}.tsv'}.",
         )
-    cls = _custom_class(path)
-    dataset = cls(path.stem, skip_noimg, file=path)
-    if isinstance(dataset, _Custom):
-        dataset.metric = metric
-    return dataset
+    return _custom_class(path)(path.stem, skip_noimg, file=path)
 
 
 def is_benchmark(name: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from eyechart.errors import DataError
@@ -10,6 +11,8 @@ from eyechart.metrics.cells import as_text, is_missing, options_of, text_list
 from eyechart.vlm.base import ImageBaseDataset, Message
 from eyechart.vlm.benchmarks import CatalogueColumn
 
+CIRCULAR_NAMES = ("mmbench", "ccbench", "circular", "mmcr")
+"""Words in names of multiple-choice tables whose rows are rotations of each other."""
 CAPTION_QUESTION = (
     "Please describe this image in general. Directly provide the description, "
     'do not include prefix like "This image depicts". '
@@ -23,6 +26,11 @@ class ImageMCQDataset(ImageBaseDataset):
     RATING = "choice"
     DATASET_URL = CatalogueColumn("ImageMCQDataset", "url")
     DATASET_MD5 = CatalogueColumn("ImageMCQDataset", "md5")
+
+    def rating(self) -> str:
+        """Return circular for a table with ``g_index``, and for the names that VLMEvalKit takes for such."""
+        named = any(word in self.dataset_name.lower() for word in CIRCULAR_NAMES)
+        return "circular" if self.RATING == "choice" and (named or "g_index" in self.data) else self.RATING
 
     def build_prompt(self, line: Any) -> Message:
         """Return the pictures and the question with its options."""
@@ -72,33 +80,28 @@ class MUIRDataset(ImageMCQDataset):
         return interleave(text, "<image>", self.picture_items(row), self.where(row))
 
 
-class ImageYORNDataset(ImageBaseDataset):
-    """Yes/no questions, asked as they are."""
-
-    TYPE = "Y/N"
-    RATING = "yes_no"
-    DATASET_URL = CatalogueColumn("ImageYORNDataset", "url")
-    DATASET_MD5 = CatalogueColumn("ImageYORNDataset", "md5")
-
-
 class _Suffixed(ImageBaseDataset):
     """Questions with a request after them."""
 
     SUFFIX: ClassVar[str] = ""
+    SUFFIXES: ClassVar[Mapping[str, str]] = {}
+    """Requests of single benchmarks."""
 
     def build_prompt(self, line: Any) -> Message:
         """Return the pictures, and the question with its request."""
         *pictures, text = super().build_prompt(line)
-        return [*pictures, {"type": "text", "value": text["value"] + self.SUFFIX}]
+        suffix = self.SUFFIXES.get(self.dataset_name, self.SUFFIX)
+        return [*pictures, {"type": "text", "value": text["value"] + suffix}]
 
 
-class AMBERDataset(_Suffixed, ImageYORNDataset):
-    """AMBER's yes/no questions, which say what they want."""
+class ImageYORNDataset(_Suffixed):
+    """Yes/no questions, asked as they are; AMBER's say what they want."""
 
-    RATING = "amber"
-    SUFFIX = "\nPlease answer yes or no."
-    DATASET_URL = CatalogueColumn("AMBERDataset", "url")
-    DATASET_MD5 = CatalogueColumn("AMBERDataset", "md5")
+    TYPE = "Y/N"
+    RATING = "yes_no"
+    SUFFIXES: ClassVar[Mapping[str, str]] = {"AMBER": "\nPlease answer yes or no."}
+    DATASET_URL = CatalogueColumn("ImageYORNDataset", "url")
+    DATASET_MD5 = CatalogueColumn("ImageYORNDataset", "md5")
 
 
 class ImageVQADataset(_Suffixed):
@@ -206,8 +209,10 @@ class MMDUDataset(ImageMTDataset):
 
 
 def interleave(text: str, mark: str, pictures: Message, where: str) -> Message:
-    """Put pictures where a text has a mark; as many as there are marks."""
+    """Put pictures where a text has a mark; as many as there are marks. Without any mark they come first."""
     first, *rest = text.split(mark)
+    if not rest:
+        return [*pictures, {"type": "text", "value": text}]
     if len(rest) != len(pictures):
         raise DataError(f"{where}: {len(rest)} times {mark} in the text, but {len(pictures)} pictures.")
     message: Message = [{"type": "text", "value": first}]

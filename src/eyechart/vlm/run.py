@@ -58,6 +58,7 @@ class Questionnaire:
                 notices += write_predictions(made, job.output, repeat, xlsx=options.xlsx)
                 runs.append(made)
             card = answers.card
+        notices += _cut_answers(runs)
         _check_failures(job, dataset, runs)
         outcome = _score(job, dataset, runs, self.config)
         seconds = time.perf_counter() - start
@@ -108,6 +109,12 @@ def _stored_predictions(job: Job, dataset: ImageBaseDataset, repeat: int) -> Pre
     lost = [index for index in wanted if index not in rows]
     kept = [rows[index] for index in wanted if index in rows]
     return Predictions(kept, [Failure(index, f"no prediction in {file.name}") for index in lost])
+
+
+def _cut_answers(runs: Sequence[Predictions]) -> list[Notice]:
+    cut = sum(row.get("finish_reason") == "length" for run in runs for row in run.rows)
+    message = f"{cut} answers were cut at the longest answer (--max_tokens): what they end in may be missing."
+    return [Notice("cut_answers", cut, message)] if cut else []
 
 
 def _check_failures(job: Job, dataset: ImageBaseDataset, runs: Sequence[Predictions]) -> None:
