@@ -83,6 +83,7 @@ def make_payload(
         },
         "published": [_published(name, table) for name in references],
         "notices": _notices(table, skipped),
+        "pairs": len(gathered.lines),
     }
     return Payload(overview, gathered.chunks, _pairs(table, gathered))
 

@@ -49,7 +49,7 @@ function logTicks(low, high) {
 // Enough digits to tell neighbouring ticks apart.
 function tickFormat(values, percent) {
   const step = values.length > 1 ? (values[1] - values[0]) * (percent ? 100 : 1) : 1;
-  const digits = step >= 1 ? 0 : Math.min(3, Math.ceil(-Math.log10(step) - 1e-9));
+  const digits = [0, 1, 2, 3].find((n) => Math.abs(step * 10 ** n - Math.round(step * 10 ** n)) < 1e-6) ?? 3;
   return (value) => number(value, digits, percent).replace("-", "−");
 }
 

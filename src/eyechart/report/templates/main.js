@@ -2,7 +2,7 @@
 
 const VIEWS = [
   ["", "Overview", () => true],
-  ["compare", "Compare", () => DATA.ranking !== null || MODELS.length > 1],
+  ["compare", "Compare", () => DATA.pairs > 0],
   ["results", "Results", () => true],
   ["published", "Published", () => DATA.published.length > 0],
 ];

@@ -79,12 +79,12 @@ async function openResult(m, b) {
   openDialog(
     [data(MODELS[m].label), " on ", data(benchmark.label)],
     result.differs.length > 0 && h("p", { class: "warning" }, `Not comparable with the best of its column: other ${result.differs.join(", ")}.`),
-    h(
+    h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Metrics" }, h(
       "table",
       { class: "plain-table numbers" },
       h("thead", {}, h("tr", {}, ["Metric", "Value", "95 % interval", "Chance"].map((text) => h("th", { scope: "col" }, text)))),
       h("tbody", {}, rows.map(({ name, i }) => h("tr", {}, h("th", { scope: "row" }, data(name)), h("td", {}, h("b", {}, number(result.values[i], 2, columnPercent({ b, i })))), h("td", {}, range(result.low[i], result.high[i], 2, columnPercent({ b, i })) || "–"), h("td", {}, benchmark.chance[i] === null ? "–" : number(benchmark.chance[i], 2))))),
-    ),
+    )),
     provenance.command && [h("h3", {}, "To repeat it"), h("div", { class: "command-box" }, h("code", { class: "command", tabindex: "0" }, data(String(provenance.command))), button("Copy", () => copyText(String(provenance.command), "Command"), { class: "quiet", "aria-label": "Copy the command" }))],
     h("h3", {}, "Where it came from"),
     facts([

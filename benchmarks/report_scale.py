@@ -1,0 +1,127 @@
+"""How large and how quick the page is for 50 models x 40 benchmarks and 50,000 samples.
+
+Writes made-up results (2,000 files, 2.5 million records: every model has a record for each of the samples), makes the
+page of them with the real command, opens it in Chromium and times what a person does. Use:
+
+    python benchmarks/report_scale.py [FOLDER]
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT / "tests"))
+MODELS, BENCHMARKS, SAMPLES, CLASSES = 50, 40, 1_250, 100
+
+
+def write_results(folder: Path) -> None:
+    """Write results shaped like those of zero-shot classification."""
+    names = [f"class {i}" for i in range(CLASSES)]
+    for b in range(BENCHMARKS):
+        shared = np.random.default_rng(b)
+        labels = shared.integers(0, CLASSES, SAMPLES)
+        difficulty = shared.normal(0, 1.2, SAMPLES)
+        for m in range(MODELS):
+            own = np.random.default_rng([b, m])
+            margin = 0.3 + m / 25 - difficulty + own.normal(0, 0.7, SAMPLES)
+            ranks = np.where(margin > 0, 1, np.minimum(2 + np.floor(np.expm1(-margin)).astype(int), CLASSES))
+            wrong = own.integers(0, CLASSES, (SAMPLES, 5))
+            stem = folder / f"set{b:02d}_model{m:02d}"
+            lines = []
+            for i, (label, rank, others) in enumerate(
+                zip(labels.tolist(), ranks.tolist(), wrong.tolist(), strict=True)
+            ):
+                top = others[:]
+                if rank <= 5:
+                    top[rank - 1] = label
+                lines.append(
+                    f'{{"id": "s{i:07d}", "label": {label}, "prediction": {top[0]}, "rank": {rank}, "correct": '
+                    f'{"true" if rank == 1 else "false"}, "top": {top}, "scores": [0.31, 0.3, 0.29, 0.28, 0.27], '
+                    f'"label_score": 0.25}}\n'
+                )
+            stem.with_suffix(".records.jsonl").write_text("".join(lines))
+            accuracy = float((ranks == 1).mean())
+            body = {
+                "dataset": f"set{b:02d}",
+                "model": f"Snellen-{m:02d}",
+                "pretrained": "chart2b",
+                "task": "zeroshot_classification",
+                "metrics": {"acc1": accuracy, "acc5": float((ranks <= 5).mean()), "mean_per_class_recall": accuracy},
+                "language": "en",
+                "intervals": {"acc1": [accuracy - 0.02, accuracy + 0.02]},
+                "chance": {"acc1": 1 / CLASSES},
+                "counts": {"listed": SAMPLES, "scored": SAMPLES, "failed": 0},
+                "details": {"classnames": names},
+                "model_card": {"family": "open_clip", "parameters": 10_000_000 * (m + 1), "image_size": 224},
+                "data": {"fingerprint": f"set{b}", "split": "test"},
+                "provenance": {
+                    "command": f"eyechart eval --dataset set{b:02d} --model Snellen-{m:02d}",
+                    "throughput": 100,
+                },
+                "job": {"digest": "0" * 32, "limit": None},
+                "records": {"file": f"{stem.name}.records.jsonl", "count": SAMPLES},
+                "schema": 1,
+            }
+            stem.with_suffix(".json").write_text(json.dumps(body))
+
+
+def timed(what: str, action) -> None:
+    """Run an action and print how long it took."""
+    start = time.perf_counter()
+    action()
+    print(f"{what}: {time.perf_counter() - start:.2f} s")
+
+
+def drive(page_file: Path) -> None:
+    """Open the page in a real browser and time what a person does."""
+    from support.browser import chromium
+
+    with chromium() as browser:
+        page = browser.new_page(viewport={"width": 1400, "height": 900})
+        page.set_default_timeout(120_000)
+
+        def click(selector: str, then: str) -> None:
+            page.locator(selector).first.click()
+            page.wait_for_selector(then)
+
+        timed(
+            "open, until the matrix is drawn",
+            lambda: (page.goto(f"file://{page_file}"), page.wait_for_selector("#matrix tbody tr")),
+        )
+        timed("sort by a column", lambda: click('[data-sort="3/0"]', '[aria-sort] [data-sort="3/0"]'))
+        timed("open a benchmark (1,250 samples of 50 models)", lambda: click("#matrix thead a.dataset", ".cards .card"))
+        timed("next page of samples", lambda: click(".pager button:last-child", ".cards .card"))
+        timed("open a sample", lambda: click(".cards .card button", "dialog[open]"))
+        page.keyboard.press("Escape")
+        timed(
+            "open the comparison",
+            lambda: (page.evaluate("() => { location.hash = '#/compare'; }"), page.wait_for_selector(".verdict-line")),
+        )
+
+
+def main() -> None:
+    """Make the results unless they are there, then the page, then drive it."""
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(tempfile.mkdtemp())
+    folder.mkdir(parents=True, exist_ok=True)
+    if not any(folder.glob("*.json")):
+        timed(
+            f"write {MODELS * BENCHMARKS} results with {MODELS * BENCHMARKS * SAMPLES:,} records",
+            lambda: write_results(folder),
+        )
+    output = folder / "report.html"
+    command = [sys.executable, "-m", "eyechart", "report", str(folder), "--output", str(output)]
+    timed("eyechart report", lambda: subprocess.run(command, check=True))
+    print(f"size of the page: {output.stat().st_size / 1e6:.1f} MB")
+    drive(output)
+
+
+if __name__ == "__main__":
+    main()
