@@ -32,6 +32,8 @@ class Picture:
     """Where it came from, for messages: a path, or ``archive.tar:member``."""
     data: bytes | None = None
     path: Path | None = None
+    made: bool = False
+    """The bytes were encoded here, out of pixels that never were a file."""
     box: tuple[int, int, int, int] | None = None
     """Left, upper, right and lower edge of the part that is meant, in pixels; without it, the whole picture."""
 

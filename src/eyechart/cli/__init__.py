@@ -13,7 +13,9 @@ COMMANDS = {
     "eval": "evaluate models on benchmarks",
     "demo": "evaluate the embedded model on the embedded data",
     "run": "run a task config: captions, image-text and text retrieval, as EvalScope's run_task",
-    "list": "list datasets, model types and tasks",
+    "list": "list datasets, models, tasks, collections and languages",
+    "info": "show what is known of a dataset or a model",
+    "export": "write a dataset as a webdataset folder",
     "vlm": "tools for tables of questions: circular sets",
     "build": "make one table of many results: CSV, Parquet, Markdown, LaTeX",
     "compare": "compare models on the same samples",
@@ -66,6 +68,11 @@ class _Formatter(argparse.ArgumentDefaultsHelpFormatter):
 def main_clip_benchmark() -> int:
     """Entry point of the ``clip_benchmark`` alias."""
     return main(program="clip_benchmark")
+
+
+def main_export_wds() -> int:
+    """Entry point of the ``clip_benchmark_export_wds`` alias: its flags are those of ``export``."""
+    return main(["export", *sys.argv[1:]], program="clip_benchmark_export_wds")
 
 
 def _version() -> str:

@@ -57,4 +57,4 @@ def from_pixels(image: Image.Image, source: str) -> Picture:
     stream = io.BytesIO()
     # Level 1 is three times as fast as the default; the bytes are only hashed and decoded again.
     image.save(stream, "PNG", compress_level=1)
-    return Picture(source, data=stream.getvalue())
+    return Picture(source, data=stream.getvalue(), made=True)

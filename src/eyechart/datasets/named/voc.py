@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-from eyechart.datasets.classes import ClassTexts, class_info, read_class_texts
+from eyechart.datasets.classes import class_info, read_class_texts
 from eyechart.datasets.layout import own_split
-from eyechart.datasets.lazy import LazyDataset
-from eyechart.datasets.pictures import from_pixels
 from eyechart.datasets.rows import RowDataset
 from eyechart.errors import DataError
 from eyechart.media import Picture
-from eyechart.types import Dataset, DatasetSpec, Sample, digest_json
+from eyechart.types import DatasetSpec, Sample
 
 CLASSES = (
     "aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat", "chair", "cow", "diningtable", "dog",
@@ -24,49 +21,28 @@ CLASSES = (
 Corners = tuple[int, int, int, int]
 
 
-@dataclass(frozen=True)
-class Box:
-    """One object in a picture."""
-
-    id: str
-    path: Path
-    corners: Corners
-    label: int
-
-
-def open_voc(spec: DatasetSpec) -> Dataset:
+def open_voc(spec: DatasetSpec) -> RowDataset:
     """Read ``VOCdevkit/VOC2007``. Difficult objects count like all others, as in published numbers."""
     settings = spec.options.get("source", {})
     base = Path(spec.root) / "VOCdevkit" / f"VOC{settings.get('year', '2007')}"
     names = _picture_names(base, own_split(spec))
     texts = read_class_texts(None, spec, CLASSES)
     if settings.get("crops", True):
-        return _crops(spec, base, names, texts)
-    samples = tuple(
-        Sample(name, Picture.from_path(_picture(base, name)), labels=tuple(sorted({label for _, label in objects})))
+        samples = [
+            Sample(f"{name}/{i}", _picture(base, name).crop(*corners), label=label)
+            for name in names
+            for i, (corners, label) in enumerate(_objects(base, name))
+        ]
+        return RowDataset(class_info(spec, "classification", texts, base), tuple(samples))
+    samples = [
+        Sample(name, _picture(base, name), labels=tuple(sorted({label for _, label in _objects(base, name)})))
         for name in names
-        for objects in [list(_objects(base, name))]
-    )
-    return RowDataset(class_info(spec, "multilabel", texts, base), samples)
-
-
-def _crops(spec: DatasetSpec, base: Path, names: list[str], texts: ClassTexts) -> LazyDataset[Box]:
-    boxes = [
-        Box(f"{name}/{i}", _picture(base, name), corners, label)
-        for name in names
-        for i, (corners, label) in enumerate(_objects(base, name))
     ]
-    tag = digest_json([(box.id, box.corners, box.label) for box in boxes])
-    return LazyDataset(class_info(spec, "classification", texts, base), boxes, _crop, tag)
+    return RowDataset(class_info(spec, "multilabel", texts, base), tuple(samples))
 
 
-def _crop(box: Box) -> Sample:
-    image = Picture.from_path(box.path).decode().convert("RGB").crop(box.corners)
-    return Sample(box.id, from_pixels(image, f"{box.path} {box.corners}"), label=box.label)
-
-
-def _picture(base: Path, name: str) -> Path:
-    return base / "JPEGImages" / f"{name}.jpg"
+def _picture(base: Path, name: str) -> Picture:
+    return Picture.from_path(base / "JPEGImages" / f"{name}.jpg")
 
 
 def _picture_names(base: Path, split: str) -> list[str]:

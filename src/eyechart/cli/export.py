@@ -1,0 +1,91 @@
+"""``eyechart export``, also installed as ``clip_benchmark_export_wds``: any dataset to a webdataset folder."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags; those of ``clip_benchmark_export_wds`` keep their names and defaults."""
+    add = parser.add_argument
+    add("--dataset", "-d", required=True, help="a name, or the path of a folder or table")
+    add("--split", "-s", default="test", help="which part of the dataset")
+    add("--dataset_root", "--dataset-root", "-r", dest="dataset_root", default="data", help="where the dataset is")
+    add("--output", "-o", required=True, type=Path, help="the webdataset's folder")
+    kinds = parser.add_mutually_exclusive_group()
+    kinds.add_argument("--retrieval", action="store_true", help="insist on captions; by default the data decides")
+    kinds.add_argument("--multilabel", action="store_true", help="insist on several labels a picture")
+    add("--image-format", "--image_format", dest="image_format", help="original, webp (lossless), png or jpg")
+    add("--max-count", "--max_count", dest="max_count", type=int, default=10_000, help="pictures per shard")
+    add("--max-size", "--max_size", dest="max_size", type=int, default=1_000_000_000, help="bytes per shard")
+    add("--language", nargs="+", default=["en"], help="languages of class names and captions, the first one mainly")
+    add("--limit", type=int, help="write only the first N samples")
+    add("--custom_classname_file", help="JSON by dataset name, or one name a line")
+    add("--custom_template_file", help="JSON by dataset name, or one template with {c} a line")
+    add("--annotation_file", help="annotation file of a named retrieval dataset")
+    add("--wds_cache_dir", help="where downloaded datasets are kept")
+    add("--dataset_hub", choices=["huggingface", "modelscope"], help="where named datasets come from")
+    add("--catalogue", nargs="+", default=[], help="TOML files with datasets of your own")
+    add("--offline", action="store_true", help="fetch nothing, use what is in the cache")
+    add("--overwrite", action="store_true", help="replace the split if it is there")
+    add("--quiet", action="store_true", help="show no progress")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Open the dataset in each language and write it."""
+    from eyechart.datasets.export import export_webdataset
+    from eyechart.datasets.recode import check_format
+    from eyechart.datasets.resolve import resolve_dataset
+    from eyechart.errors import UsageError
+    from eyechart.plan import open_dataset
+    from eyechart.progress import choose_progress
+
+    check_format(args.image_format)
+    if args.max_count < 1 or args.max_size < 1:
+        raise UsageError("--max-count and --max-size must be 1 or more.")
+    options = _options(args)
+    datasets = [
+        open_dataset(
+            resolve_dataset(args.dataset, args.dataset_root, split=args.split, language=language, options=options)
+        )
+        for language in dict.fromkeys(args.language)
+    ]
+    _check_kind(args, datasets[0].info.kind)
+    done = export_webdataset(
+        datasets,
+        args.output,
+        image_format=args.image_format,
+        max_count=args.max_count,
+        max_size=args.max_size,
+        limit=args.limit,
+        overwrite=args.overwrite,
+        progress=choose_progress(quiet=args.quiet),
+    )
+    if not args.quiet:
+        sys.stdout.write(f"{done.samples} samples in {done.shards} shards -> {done.folder}\n")
+    return 0
+
+
+def _options(args: argparse.Namespace) -> dict[str, object]:
+    from eyechart.datasets.catalogue import user_files
+
+    options = {
+        "classname_file": args.custom_classname_file,
+        "template_file": args.custom_template_file,
+        "annotation_file": args.annotation_file,
+        "cache_dir": args.wds_cache_dir,
+        "hub": args.dataset_hub,
+        "catalogue": user_files(args.catalogue),
+        "offline": args.offline,
+    }
+    return {key: value for key, value in options.items() if value}
+
+
+def _check_kind(args: argparse.Namespace, kind: str) -> None:
+    from eyechart.errors import UsageError
+
+    for flag in ("retrieval", "multilabel"):
+        if getattr(args, flag) and kind != flag:
+            raise UsageError(f"--{flag}: {args.dataset} is a {kind} dataset.", advice=f"Leave --{flag} out.")

@@ -1,0 +1,54 @@
+"""The bytes of a picture as they are, or encoded anew."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+from eyechart.errors import unknown_name
+from eyechart.media import Picture
+
+ORIGINAL = "original"
+FORMATS: dict[str, dict[str, Any]] = {
+    "webp": {"format": "WEBP", "lossless": True, "exact": True},
+    "png": {"format": "PNG"},
+    "jpg": {"format": "JPEG"},
+}
+"""How Pillow is told to write each extension. ``exact`` keeps the colours under transparent pixels."""
+MAGIC = {"jpg": (b"\xff\xd8\xff", 0), "png": (b"\x89PNG\r\n\x1a\n", 0), "webp": (b"WEBP", 8)}
+"""How the formats that a webdataset may hold begin."""
+EIGHT_BIT = frozenset({"1", "L", "LA", "P", "PA", "RGB", "RGBA", "RGBX"})
+
+
+def recode(picture: Picture, image_format: str | None) -> tuple[str, bytes]:
+    """Return the extension and the bytes of a picture in a format, or unchanged.
+
+    A part of a picture, or a file in a format that webdataset readers do not know (PPM, TIFF, ...), becomes lossless
+    webp, or PNG if it has more than eight bits per channel.
+    """
+    check_format(image_format)
+    data = picture.read()
+    found = extension_of(data)
+    keep = image_format == ORIGINAL or (image_format is None and not picture.made)
+    if keep and found and picture.box is None:
+        return found, data
+    image = picture.decode()
+    extension = image_format if image_format not in (None, ORIGINAL) else "webp"
+    if extension == "webp" and image.mode not in EIGHT_BIT:
+        extension = "png"
+    if extension == "jpg" and image.mode not in ("L", "RGB", "CMYK"):
+        image = image.convert("RGB")
+    stream = io.BytesIO()
+    image.save(stream, **FORMATS[str(extension)])
+    return str(extension), stream.getvalue()
+
+
+def extension_of(data: bytes) -> str | None:
+    """Recognise JPEG, PNG and WebP by how they begin."""
+    return next((name for name, (mark, at) in MAGIC.items() if data[at : at + len(mark)] == mark), None)
+
+
+def check_format(image_format: str | None) -> None:
+    """Refuse a format that cannot be written."""
+    if image_format is not None and image_format not in (ORIGINAL, *FORMATS):
+        raise unknown_name("image format", image_format, (ORIGINAL, *FORMATS))
