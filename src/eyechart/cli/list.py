@@ -1,51 +1,154 @@
-"""``eyechart list``: the datasets, model types and tasks that are known by name."""
+"""``eyechart list``: the datasets, models, tasks, collections and languages that are known by name."""
 
 from __future__ import annotations
 
 import argparse
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from eyechart.datasets.catalogue import Catalogue
+
+    Rows = list[tuple[str, ...]]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
-    parser.add_argument("what", choices=["datasets", "models", "generators", "tasks"], help="what to list")
-    parser.add_argument("--kind", help="only datasets of this kind: classification, retrieval, MCQ, Y/N, VQA, ...")
-    parser.add_argument(
+    add = parser.add_argument
+    add("what", choices=list_names(), help="what to list")
+    add("--search", help="only what has this text in its name or title")
+    add("--kind", help="only datasets of this kind: classification, retrieval, MCQ, Y/N, VQA, ...")
+    add("--language", help="only datasets in this language, under any of its codes")
+    add("--collection", help="only datasets of this collection")
+    add("--needs", help="only datasets that need this: nothing, download, manual, tfds, torchvision, ...")
+    add(
         "--needs-judge",
         choices=["yes", "no"],
         help="only questions to models that write: those that nothing but a judge can score, or the others",
     )
+    add("--catalogue", nargs="+", default=[], help="TOML files with datasets and collections of your own")
+
+
+def list_names() -> list[str]:
+    """Name what can be listed."""
+    return list(_LISTS)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print one line each: name, kind, judge, what it is."""
-    from eyechart import plugins
+    """Print one line each."""
+    from eyechart.cli._columns import show_columns
 
-    if args.what != "datasets":
-        sys.stdout.write("".join(f"{name}\n" for name in plugins.names(args.what)))
-        return 0
-    rows = [
-        (name, kind, judge, about)
-        for name, kind, judge, about in _datasets()
-        if (args.kind is None or kind == args.kind)
-        and (args.needs_judge is None or (judge != "" and (judge == "required") == (args.needs_judge == "yes")))
-    ]
-    widths = [max((len(row[i]) for row in rows), default=0) for i in range(3)]
-    for row in rows:
-        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=False))
-        sys.stdout.write("  ".join((*cells, row[3])).rstrip() + "\n")
+    head, rows = _LISTS[args.what](args)
+    if args.search:
+        words = args.search.lower()
+        rows = [row for row in rows if words in row[0].lower() or words in row[-1].lower()]
+    show_columns(rows, head)
     return 0
 
 
-def _datasets() -> Iterator[tuple[str, str, str, str]]:
-    """Yield name, kind, whether a judge is asked (no, optional, required; empty where none can be) and a title."""
+def _catalogue(args: argparse.Namespace) -> Catalogue:
+    from eyechart.datasets.catalogue import load_catalogue, user_files
+
+    return load_catalogue(user_files(args.catalogue))
+
+
+def _datasets(args: argparse.Namespace) -> tuple[Sequence[str], Rows]:
+    head = ("NAME", "KIND", "CLASSES", "SAMPLES", "LANGUAGES", "NEEDS", "JUDGE", "TITLE")
+    only_named = args.language or args.collection or args.needs
+    rows = list(_named_datasets(args)) if not args.needs_judge else []
+    rows += [] if only_named else list(_questions(args))
+    return head, [row for row in rows if args.kind is None or row[1] == args.kind]
+
+
+def _named_datasets(args: argparse.Namespace) -> Iterator[tuple[str, ...]]:
+    from eyechart.datasets.catalogue.needs import needs_of
+    from eyechart.errors import unknown_name
+    from eyechart.languages import canonical
+
+    catalogue = _catalogue(args)
+    if args.collection and args.collection not in catalogue.collections:
+        raise unknown_name("collection", args.collection, catalogue.collections)
+    for entry in catalogue.entries.values():
+        needs = needs_of(entry, catalogue)
+        if args.language and not entry.own_language(args.language):
+            continue
+        if args.collection and args.collection not in catalogue.collections_of(entry.name):
+            continue
+        if args.needs and not any(args.needs in need for need in needs):
+            continue
+        classes = str(entry.classes or ("by language" if entry.classes_by_language else ""))
+        codes = sorted(canonical(code) for code in entry.languages)
+        languages = ",".join(codes) if len(codes) <= 5 else str(len(codes))
+        samples = str(entry.samples or "")
+        yield entry.name, entry.kind, classes, samples, languages, needs[0] if needs else "", "", entry.title
+
+
+def _questions(args: argparse.Namespace) -> Iterator[tuple[str, ...]]:
+    """Yield the benchmarks for models that write, with whether a judge is asked: no, optional, required."""
     from eyechart import vlm
-    from eyechart.datasets.catalogue.load import load_catalogue, user_files
     from eyechart.vlm.benchmarks import known_benchmarks
 
-    for entry in load_catalogue(user_files()).entries.values():
-        yield entry.name, entry.kind, "", entry.title
     for benchmark in known_benchmarks().values():
-        kind = getattr(vlm, benchmark.dataset_class).TYPE
-        yield benchmark.name, kind, benchmark.judge, benchmark.about
+        required = benchmark.judge == "required"
+        if args.needs_judge is None or required == (args.needs_judge == "yes"):
+            kind = getattr(vlm, benchmark.dataset_class).TYPE
+            yield benchmark.name, kind, "", "", "", "download", benchmark.judge, benchmark.about
+
+
+def _collections(args: argparse.Namespace) -> tuple[Sequence[str], Rows]:
+    from eyechart.models.choice import COLLECTIONS, EVERYTHING
+
+    rows: Rows = [
+        (name, "datasets", str(len(members)), " ".join(members))
+        for name, members in _catalogue(args).collections.items()
+    ]
+    rows += [
+        (name, "models", str(len(members)), " ".join(",".join(pair) for pair in members))
+        for name, members in COLLECTIONS.items()
+    ]
+    rows += [(name, "models", "", "all that the installed open_clip knows") for name in EVERYTHING]
+    return ("NAME", "OF", "COUNT", "MEMBERS"), rows
+
+
+def _languages(args: argparse.Namespace) -> tuple[Sequence[str], Rows]:
+    from eyechart.languages import known
+
+    entries = _catalogue(args).entries.values()
+    rows: Rows = [
+        (
+            item.code,
+            ",".join(item.aliases),
+            str(sum(bool(entry.own_language(item.code)) for entry in entries)),
+            item.name,
+        )
+        for item in known()
+    ]
+    return ("CODE", "ALSO", "DATASETS", "LANGUAGE"), rows
+
+
+def _plugins(args: argparse.Namespace) -> tuple[Sequence[str], Rows]:
+    from eyechart import plugins
+
+    return ("NAME", "WHAT"), [(name, _summary(args.what, name)) for name in plugins.names(args.what)]
+
+
+def _summary(group: str, name: str) -> str:
+    """Return the first line of what a plugin says of itself; one whose library is missing says that."""
+    from eyechart import plugins
+    from eyechart.errors import EyechartError
+
+    try:
+        loaded = plugins.load(group, name)  # type: ignore[arg-type]  # argparse checks the group
+    except (EyechartError, ImportError) as error:
+        return f"cannot be loaded: {error}".splitlines()[0]
+    return (loaded.__doc__ or "").strip().split("\n")[0]
+
+
+_LISTS: dict[str, Callable[[argparse.Namespace], tuple[Sequence[str], Rows]]] = {
+    "datasets": _datasets,
+    "models": _plugins,
+    "generators": _plugins,
+    "tasks": _plugins,
+    "collections": _collections,
+    "languages": _languages,
+}

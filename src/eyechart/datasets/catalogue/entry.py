@@ -25,7 +25,7 @@ class Manual:
     def advice(self, root: str) -> str:
         """Tell the steps for one root folder."""
         where = self.where.replace("{root}", root.rstrip("/") or "/")
-        return f"Get {self.what} from {self.url} and put it at {where}."
+        return f"Get {self.what} (from {self.url}) and put it at {where}."
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,160 @@
+"""``eyechart info NAME``: all that is known of a dataset, a collection, a language, a task or a model."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from eyechart.datasets.catalogue import Entry, Source
+
+Facts = Mapping[str, Any]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags."""
+    parser.add_argument("name", help="a dataset, collection, language, task or model type")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--dataset_root", default="{root}", help="folder for the steps of a manual download")
+    parser.add_argument("--catalogue", nargs="+", default=[], help="TOML files with datasets of your own")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the first kind of thing that has the name."""
+    from eyechart.errors import unknown_name
+
+    facts = next((found for lookup in LOOKUPS if (found := lookup(args))), None)
+    if facts is None:
+        raise unknown_name("name", args.name, _all_names(args), advice="See `eyechart list`.")
+    known = {key: value for key, value in facts.items() if value not in (None, "", [], {}, ())}
+    if args.json:
+        sys.stdout.write(json.dumps(known, ensure_ascii=False, indent=1) + "\n")
+        return 0
+    width = max(map(len, known))
+    for key, value in known.items():
+        lines = value if isinstance(value, list) else [_text(value)]
+        for i, line in enumerate(lines):
+            sys.stdout.write(f"{(key if i == 0 else '').ljust(width)}  {line}\n")
+    return 0
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {item}" for key, item in value.items())
+    return str(value)
+
+
+def _dataset(args: argparse.Namespace) -> Facts | None:
+    from eyechart.datasets.catalogue import load_catalogue, user_files
+    from eyechart.datasets.catalogue.needs import needs_of
+    from eyechart.languages import canonical
+
+    catalogue = load_catalogue(user_files(args.catalogue))
+    entry = catalogue.find(args.name.removeprefix("wds/"))
+    if entry is None:
+        return None
+    bases = [base for source in entry.sources if (base := catalogue.find(source.base))]
+    manual = next((one.manual for one in (entry, *bases) if one.manual), None)
+    return {
+        "name": entry.name,
+        "title": entry.title,
+        "also called": ", ".join(entry.aliases),
+        "kind": entry.kind,
+        "collections": ", ".join(catalogue.collections_of(entry.name)),
+        "classes": entry.classes,
+        "samples": entry.samples and f"{entry.samples} in the test split",
+        "captions": entry.captions,
+        "splits": ", ".join(entry.splits) + (" (the whole set)" if entry.whole else ""),
+        "languages": ", ".join(sorted(canonical(code) for code in entry.languages)),
+        "classes by language": dict(entry.classes_by_language),
+        "main metric": entry.metric + (f" (chance {entry.chance:g})" if entry.chance else ""),
+        "groups": dict(entry.groups),
+        **(_prompts(entry) if entry.kind in ("classification", "multilabel") else {}),
+        "DataComp": dict(entry.datacomp),
+        "sources": [_source(source) for one in (entry, *bases) for source in one.sources if source.reader],
+        "needs": ", ".join(needs_of(entry, catalogue)),
+        "by hand": manual.advice(args.dataset_root) if manual else None,
+        "homepage": entry.homepage,
+        "licence": entry.licence,
+        "citation": entry.citation,
+        "note": entry.note,
+    }
+
+
+def _prompts(entry: Entry) -> Facts:
+    borrowed = "prompt pack, imagenet1k (it has none of its own)"
+    templates = f"prompt pack, {entry.templates}" if entry.templates else borrowed
+    return {
+        "class names": f"prompt pack, {entry.classnames}" if entry.classnames else "its own",
+        "templates": " | ".join(entry.own_templates) or templates,
+    }
+
+
+def _source(source: Source) -> str:
+    places = [f"{hub} {repo}" for hub in ("huggingface", "modelscope") if (repo := getattr(source, hub))]
+    what = source.settings.get("dataset")
+    present = f"if {' or '.join(source.present)} is there" if source.present else ""
+    return f"{source.reader}: " + ", ".join(part for part in (str(what or ""), *places, present) if part)
+
+
+def _collection(args: argparse.Namespace) -> Facts | None:
+    from eyechart.datasets.catalogue import load_catalogue, user_files
+
+    members = load_catalogue(user_files(args.catalogue)).collections.get(args.name)
+    return {"name": args.name, "collection of": len(members), "datasets": list(members)} if members else None
+
+
+def _questions(args: argparse.Namespace) -> Facts | None:
+    from eyechart import vlm
+    from eyechart.vlm.benchmarks import known_benchmarks
+
+    found = known_benchmarks().get(args.name)
+    if found is None:
+        return None
+    kind = getattr(vlm, found.dataset_class).TYPE
+    return {"name": found.name, "title": found.about, "kind": kind, "judge": found.judge}
+
+
+def _language(args: argparse.Namespace) -> Facts | None:
+    from eyechart.languages import canonical, known
+
+    wanted = canonical(args.name)
+    item = next((item for item in known() if item.code == wanted), None)
+    if item is None:
+        return None
+    from eyechart.datasets.catalogue import load_catalogue, user_files
+
+    entries = load_catalogue(user_files(args.catalogue)).entries.values()
+    names = [entry.name for entry in entries if entry.own_language(item.code)]
+    return {"language": item.name, "code": item.code, "also": ", ".join(item.aliases), "datasets": names}
+
+
+def _plugin(args: argparse.Namespace) -> Facts | None:
+    from eyechart import plugins
+
+    groups: tuple[tuple[str, str], ...] = (
+        ("tasks", "task"),
+        ("models", "model type"),
+        ("generators", "generator type"),
+    )
+    for group, word in groups:
+        if args.name in plugins.names(group):  # type: ignore[arg-type]  # the names above are groups
+            about = (plugins.load(group, args.name).__doc__ or "").strip()  # type: ignore[arg-type]
+            return {word: args.name, "about": [line.strip() for line in about.splitlines()]}
+    return None
+
+
+LOOKUPS: list[Callable[[argparse.Namespace], Facts | None]] = [_dataset, _collection, _questions, _language, _plugin]
+"""What a name may be, tried in order; each returns what is known, or nothing."""
+
+
+def _all_names(args: argparse.Namespace) -> list[str]:
+    from eyechart import plugins
+    from eyechart.datasets.catalogue import load_catalogue, user_files
+    from eyechart.vlm.benchmarks import known_benchmarks
+
+    spellings = load_catalogue(user_files(args.catalogue)).spellings()
+    return [*spellings, *known_benchmarks(), *plugins.names("tasks"), *plugins.names("models")]
