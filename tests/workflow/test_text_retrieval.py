@@ -312,11 +312,31 @@ def test_two_stages_with_a_cross_encoder_on_this_machine(data):
     ("models", "values", "error", "said"),
     [
         ([{"model_name_or_path": "./nowhere"}], {}, ModelError, "There is no"),
-        ([{"model_name_or_path": "x", "is_cross_encoder": True}], {}, UsageError, "only rerankers"),
-        ([{"model_name_or_path": "x"}], {"custom_tasks": [{"data_path": "nowhere"}]}, DataError, "There is no folder"),
-        ([{"model_name_or_path": "x", "encode_kwargs": {"batchsize": 3}}], {}, UsageError, "'batchsize'"),
-        ([{"model_name_or_path": "x", "prompts": {"qury": "q"}}], {}, UsageError, "did you mean query"),
-        ([{"model_name_or_path": "x", "pooling_mode": "middle"}], {}, UsageError, "pooling_mode"),
+        (
+            [{"model_name_or_path": "x", "hub": "huggingface", "is_cross_encoder": True}],
+            {},
+            UsageError,
+            "only rerankers",
+        ),
+        (
+            [{"model_name_or_path": "x", "hub": "huggingface"}],
+            {"custom_tasks": [{"data_path": "nowhere"}]},
+            DataError,
+            "There is no folder",
+        ),
+        (
+            [{"model_name_or_path": "x", "hub": "huggingface", "encode_kwargs": {"batchsize": 3}}],
+            {},
+            UsageError,
+            "'batchsize'",
+        ),
+        (
+            [{"model_name_or_path": "x", "hub": "huggingface", "prompts": {"qury": "q"}}],
+            {},
+            UsageError,
+            "did you mean query",
+        ),
+        ([{"model_name_or_path": "x", "hub": "huggingface", "pooling_mode": "middle"}], {}, UsageError, "pooling_mode"),
         ([{"model_name": "m", "api_base": "http://127.0.0.1:9/v1"}], {"tries": 1}, UnreachableError, "No server"),
     ],
 )

@@ -14,6 +14,7 @@ from eyechart.errors import DataError, ModelError, UsageError, missing_extra
 from eyechart.generators.base import Access, drop
 from eyechart.generators.pictures import for_model
 from eyechart.metrics.answers import split_thinking
+from eyechart.models import hub
 from eyechart.models.base import check_path, path_identity
 from eyechart.models.torch_tools import autocast, choose_device, count_parameters, input_type, weights_digest
 from eyechart.types import Answer, Message, ModelCard, ModelSpec, Part, Prompt, digest_json
@@ -32,6 +33,8 @@ class TransformersFamily:
         if find_spec("transformers") is None or find_spec("torch") is None:
             raise missing_extra("transformers", "transformers")
         check_path(spec.name)
+        if not Path(spec.name).exists():
+            hub.check(spec)
         config = Path(spec.name) / "config.json"
         if not config.is_file():
             return
@@ -50,8 +53,7 @@ class TransformersFamily:
 
     def identity(self, spec: ModelSpec) -> str | None:
         """Name the files of a local folder; a hub id may move, unless its revision is given."""
-        known = Path(spec.name).exists() or spec.options.get("revision")
-        return path_identity(spec.name) if known else None
+        return path_identity(spec.name) if Path(spec.name).exists() or hub.is_pinned(spec) else None
 
     def load(self, spec: ModelSpec, access: Access) -> TransformersGenerator:
         """Load model and processor."""
@@ -69,14 +71,13 @@ class TransformersGenerator:
         self.precision = spec.precision
         self.max_edge: int | None = spec.options.get("max_edge")
         self.settings = generation_settings(spec.options.get("settings") or {})
-        remote = {
-            "revision": spec.options.get("revision"),
-            "trust_remote_code": bool(spec.options.get("trust_remote_code")),
-        }
+        trust = bool(spec.options.get("trust_remote_code"))
+        options = {"revision": hub.revision_of(spec), "trust_remote_code": trust}
+        source = hub.source_for_library(spec.name, spec)
         try:
-            self.processor = transformers.AutoProcessor.from_pretrained(spec.name, **remote)
+            self.processor = transformers.AutoProcessor.from_pretrained(source, **options)
             model = transformers.AutoModelForImageTextToText.from_pretrained(
-                spec.name, dtype=input_type(spec.precision), **remote
+                source, dtype=input_type(spec.precision), **options
             )
         except (OSError, ValueError, RuntimeError, KeyError) as error:
             raise ModelError(f"transformers cannot load {spec.name} ({error}).") from error

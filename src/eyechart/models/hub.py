@@ -42,6 +42,11 @@ def check(spec: ModelSpec) -> None:
         raise missing_extra(library, "hub")
 
 
+def source_for_library(name: str, spec: ModelSpec) -> str:
+    """Return what a library that knows the Hugging Face hub can load itself: an id from there, else a local folder."""
+    return name if name_of(spec) == HUGGINGFACE else download(name, spec)
+
+
 def download(name: str, spec: ModelSpec) -> str:
     """Return the local folder of a model, downloaded with the hub's own client if it is not there yet."""
     if Path(name).is_dir():

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from eyechart.errors import ModelError, missing_extra
+from eyechart.models import hub
 from eyechart.models.base import check_path, path_identity
 from eyechart.models.torch_tools import choose_device, count_parameters, input_type, weights_digest
 from eyechart.types import ModelCard, ModelSpec, digest_json
@@ -21,18 +22,22 @@ Vectors = NDArray[np.float32]
 
 
 class TextFamily:
-    """Loads a folder or hub id; ``options``: pooling_mode, max_seq_length, model_kwargs, config_kwargs, revision."""
+    """Loads a folder or hub id.
+
+    ``options``: pooling_mode, max_seq_length, model_kwargs, config_kwargs, hub, revision, trust_remote_code.
+    """
 
     def check(self, spec: ModelSpec) -> None:
         """Refuse a missing library or folder."""
         if find_spec("sentence_transformers") is None:
             raise missing_extra("sentence-transformers", "sentence-transformers")
         check_path(spec.name)
+        if not Path(spec.name).exists():
+            hub.check(spec)
 
     def identity(self, spec: ModelSpec) -> str | None:
         """Name the files of a local folder; a hub id may move, unless its revision is given."""
-        known = Path(spec.name).exists() or spec.options.get("revision")
-        return path_identity(spec.name) if known else None
+        return path_identity(spec.name) if Path(spec.name).exists() or hub.is_pinned(spec) else None
 
     def load(self, spec: ModelSpec) -> TextEncoder:
         """Load model and tokenizer."""
@@ -120,9 +125,9 @@ def _as_saved(spec: ModelSpec, device: str) -> Any:
     from sentence_transformers import SentenceTransformer
 
     return SentenceTransformer(
-        spec.name,
+        hub.source_for_library(spec.name, spec),
         device=device,
-        revision=spec.options.get("revision"),
+        revision=hub.revision_of(spec),
         trust_remote_code=bool(spec.options.get("trust_remote_code")),
         **_options(spec),
     )
@@ -134,13 +139,10 @@ def _pooled(spec: ModelSpec, device: str) -> Any:
     from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 
     options = _options(spec)
-    remote = {
-        "revision": spec.options.get("revision"),
-        "trust_remote_code": bool(spec.options.get("trust_remote_code")),
-    }
+    trust = {"trust_remote_code": bool(spec.options.get("trust_remote_code"))}
     for part in ("model_kwargs", "config_kwargs"):
-        options[part] |= remote
-    transformer = Transformer(spec.name, processor_kwargs=remote, **options)
+        options[part] |= trust
+    transformer = Transformer(hub.download(spec.name, spec), processor_kwargs=trust, **options)
     pooling = Pooling(transformer.get_embedding_dimension(), str(spec.options["pooling_mode"]))
     return SentenceTransformer(modules=[transformer, pooling], device=device)
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 
 from eyechart.errors import ModelError, missing_extra
+from eyechart.models import hub
 from eyechart.models.base import check_path
 from eyechart.models.torch_tools import choose_device, count_parameters, input_type, weights_digest
 from eyechart.rerankers.base import Shortlist
@@ -19,6 +21,8 @@ def check(spec: ModelSpec) -> None:
     if find_spec("sentence_transformers") is None:
         raise missing_extra("sentence-transformers", "sentence-transformers")
     check_path(spec.name)
+    if not Path(spec.name).exists():
+        hub.check(spec)
 
 
 class CrossEncoderReranker:
@@ -30,9 +34,9 @@ class CrossEncoderReranker:
         self.batch_size = batch_size
         try:
             self.model = CrossEncoder(
-                spec.name,
+                hub.source_for_library(spec.name, spec),
                 device=choose_device(spec.device),
-                revision=spec.options.get("revision"),
+                revision=hub.revision_of(spec),
                 trust_remote_code=bool(spec.options.get("trust_remote_code")),
                 max_length=spec.options.get("max_seq_length"),
                 model_kwargs={"dtype": input_type(spec.precision)},

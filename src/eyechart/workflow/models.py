@@ -28,6 +28,7 @@ def encoder_spec(entry: VisionModel) -> ModelSpec:
     options: dict[str, Any] = {}
     if entry.api_base:
         options = {"api_base": entry.api_base, "image_form": entry.image_form}
+        options |= {"api_key": entry.api_key, "api_key_variable": entry.api_key_variable}
     elif not Path(name).exists() and family in ("transformers", "sentence-transformers"):
         options = {"hub": entry.hub, "revision": entry.revision}
     if entry.trust_remote_code:
@@ -67,9 +68,18 @@ FOLDERS: tuple[tuple[str, str], ...] = (
 """The file by which a folder is recognised, and the family that reads it."""
 
 
+SEEING = ("*.onnx", "*processor_config.json", "*/*processor_config.json", "open_clip_config.json")
+"""Files by one of which a folder shows that its model takes pictures."""
+
+
 def _family_of_folder(path: Path) -> str:
     for file, family in FOLDERS:
         if (path / file).is_file():
+            if not any(found for pattern in SEEING for found in path.glob(pattern)):
+                raise UsageError(
+                    f"{path} reads texts only: it has no image processor.",
+                    advice="Text models belong to the tool MTEB, or to text_models of retrieval_comparison.",
+                )
             return family
     known = ", ".join(file for file, _ in FOLDERS)
     raise UsageError(f"{path} is not the folder of a model.", advice=f"It holds none of {known}.")

@@ -11,6 +11,7 @@ from eyechart.task_config.schema import CustomTask, MtebConfig
 from eyechart.tasks.text_retrieval import NAME
 from eyechart.workflow.context import Step
 from eyechart.workflow.layout import Layout, label, result_path
+from eyechart.workflow.mteb_tasks import mteb_steps
 from eyechart.workflow.text_models import PlannedText, plan_text
 from eyechart.workflow.texts import Stage, TextStep
 
@@ -49,6 +50,12 @@ def retrieval_steps(config: MtebConfig, layout: Layout, promised: Collection[Pat
                 )
                 for encoder in encoders
             ]
+    if settings.task_names or settings.task_types:
+        if rerankers:
+            raise UsageError(
+                "Rerankers work on custom_tasks only.", advice="Remove them, or MTEB's own tasks, from this config."
+            )
+        steps += mteb_steps(settings, encoders, layout)
     return steps
 
 

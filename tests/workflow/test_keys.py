@@ -1,0 +1,108 @@
+"""The API key goes to the server and nowhere else: no file, log, traceback, result or terminal has it."""
+
+import json
+import os
+import subprocess
+import sys
+import traceback
+from pathlib import Path
+
+import pytest
+
+from eyechart import run_task
+from eyechart.errors import EyechartError
+from support.openai_server import OpenAIServer, Status
+from support.retrieval_data import caption_config
+
+KEY = "sk-proj-Zx81-very-secret-0123456789"
+ROOT = Path(__file__).parents[2]
+MODEL = ("internvl2-8b",)
+
+
+def config(server, data, **model):
+    whole = caption_config(server, data, verbose=True)
+    entry = whole["eval_config"]["eval"]["models"][0]
+    del entry["api_key"]
+    entry |= model
+    return whole
+
+
+def holders(folder: Path, *texts: str) -> list[str]:
+    """Return the files and texts that hold the key, as it is or in another coat."""
+    coats = [KEY.encode(), KEY.encode().hex().encode(), KEY[::-1].encode()]
+    files = [
+        str(path) for path in folder.rglob("*") if path.is_file() and any(coat in path.read_bytes() for coat in coats)
+    ]
+    return files + [text for text in texts if KEY in text]
+
+
+def test_a_good_run_leaves_the_key_nowhere(custom, here, capfd):
+    with OpenAIServer(models=MODEL, key=KEY) as server:
+        [result] = run_task(config(server, custom, api_key=KEY))
+
+    shown = capfd.readouterr()
+    assert result.facts["conversion_successful"] is True  # the server took the key
+    assert holders(here, repr(result), shown.out, shown.err) == []
+    assert "api_key: '***'" in Path("outputs/configs/task_config.yaml").read_text()
+
+
+def test_a_refused_key_is_not_repeated_though_the_server_repeats_it(custom, here, capfd):
+    with OpenAIServer(models=MODEL, key="another") as server, pytest.raises(EyechartError) as refusal:
+        run_task(config(server, custom, api_key=KEY))
+
+    shown = capfd.readouterr()
+    everything = "".join(traceback.format_exception(refusal.value))
+    assert "Incorrect API key provided: ***" in everything
+    assert holders(here, everything, shown.out, shown.err) == []
+
+
+def test_a_server_that_writes_the_key_into_its_answers_does_not_get_it_into_files(custom, here):
+    with OpenAIServer(models=MODEL, key=KEY, answer=lambda _: f"A picture of {KEY}") as server:
+        run_task(config(server, custom, api_key=KEY))
+
+    assert holders(here) == []
+
+
+def test_errors_for_single_pictures_do_not_hold_the_key(custom, here):
+    with OpenAIServer(models=MODEL, key=KEY) as server:
+        server.fault = lambda path, body, attempt: Status(400, {"error": {"message": f"bad {KEY}"}}) if body else None
+        [result] = run_task(config(server, custom, api_key=KEY))
+
+    assert len(result.failures) == 5
+    assert holders(here, repr(result)) == []
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_the_command_line_with_the_key_in_a_variable(custom, here, broken):
+    with OpenAIServer(models=MODEL, key="another" if broken else KEY) as server:
+        Path("task.json").write_text(json.dumps(config(server, custom, api_key_variable="MY_KEY")))
+        path = os.pathsep.join([str(ROOT / "src")])
+        done = subprocess.run(
+            [sys.executable, "-m", "eyechart", "run", "task.json"],
+            env={**os.environ, "PYTHONPATH": path, "MY_KEY": KEY},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    assert (done.returncode != 0) == broken
+    assert holders(here, done.stdout, done.stderr) == []
+    assert ("refuses the API key" in done.stderr) == broken
+
+
+def test_a_missing_variable_is_said_by_its_name(custom):
+    with OpenAIServer(models=MODEL) as server, pytest.raises(EyechartError, match="MY_KEY is not set"):
+        run_task(config(server, custom, api_key_variable="MY_KEY"))
+
+
+def test_other_secrets_of_a_config_are_hidden_too(here):
+    from eyechart.workflow.secrets import redacted, secrets_in
+
+    settings = {"model_kwargs": {"token": KEY, "max_tokens": 5}, "headers": {"Authorization": KEY}, "hf_token": KEY}
+
+    assert redacted(settings) == {
+        "model_kwargs": {"token": "***", "max_tokens": 5},
+        "headers": {"Authorization": "***"},
+        "hf_token": "***",
+    }
+    assert [secret.reveal() for secret in secrets_in(settings)] == [KEY] * 3
