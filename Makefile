@@ -55,3 +55,8 @@ SCALE ?= 1
 bench: $(DEV)/.done
 	$(DEV)/bin/python benchmarks/speed.py --scale $(SCALE)
 .PHONY: bench
+
+ROUNDS ?= 100
+chaos: $(DEV)/.done
+	$(DEV)/bin/python benchmarks/chaos.py --rounds $(ROUNDS)
+.PHONY: chaos

@@ -16,6 +16,7 @@ from eyechart.files import write_atomic
 from eyechart.progress import Bar, Progress
 
 PROGRESS_PREFIX = "eyechart-progress-"
+"""Its suffix is not .json: what a killed run leaves behind must not be taken for a result by any tool."""
 EVERY = 1.0
 """Seconds between two writes."""
 
@@ -25,7 +26,7 @@ class ProgressFile:
 
     def __init__(self, inner: Progress, folder: Path, jobs: int) -> None:
         self.inner = inner
-        self.path = folder / f"{PROGRESS_PREFIX}{platform.node()}-{os.getpid()}.json"
+        self.path = folder / f"{PROGRESS_PREFIX}{platform.node()}-{os.getpid()}.progress"
         self.body: dict[str, Any] = {"started": time.time(), "jobs": {"done": 0, "total": jobs}, "step": None}
         self._written = 0.0
 
@@ -92,7 +93,7 @@ class _RecordedBar:
 def read_progress(folder: Path) -> list[dict[str, Any]]:
     """Read the progress of all runs that write below a folder; a file that is just being replaced is left out."""
     found = []
-    for path in sorted(folder.rglob(f"{PROGRESS_PREFIX}*.json")):
+    for path in sorted(folder.rglob(f"{PROGRESS_PREFIX}*.progress")):
         try:
             body = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError):

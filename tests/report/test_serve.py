@@ -144,7 +144,7 @@ def test_what_is_chosen_survives_the_reload(browser, small_suite, tmp_path):
 
 def test_a_run_that_gives_no_news_is_not_called_running(tmp_path):
     body = {"updated": time.time() - 3600, "jobs": {"done": 1, "total": 2}, "step": None}
-    (tmp_path / f"{PROGRESS_PREFIX}1.json").write_text(json.dumps(body))
+    (tmp_path / f"{PROGRESS_PREFIX}1.progress").write_text(json.dumps(body))
 
     assert Source([str(tmp_path)], lambda: b"").status()["runs"][0]["state"] == "stalled"
 

@@ -21,6 +21,7 @@ COMMANDS = {
     "compare": "compare models on the same samples",
     "report": "make one HTML page of results",
     "serve": "show that page on loopback, kept up to date while a run is going on",
+    "doctor": "check the installation and say what to do",
 }
 """Subcommands: each is a module of this package with ``add_arguments(parser)`` and ``run(args)``."""
 
