@@ -85,10 +85,16 @@ def _labels_parts(samples: Samples, results: Mapping[int, Result]) -> dict[str, 
 def _ranking_parts(samples: Samples, results: Mapping[int, Result]) -> dict[str, Any]:  # noqa: ARG001 - one signature
     curves = {}
     for model, part in samples.columns.items():
-        gallery = {"image retrieval": int((~part.from_text).sum()), "text retrieval": int(part.from_text.sum())}
-        rows = {"image retrieval": part.from_text, "text retrieval": ~part.from_text}
-        curves[str(model)] = {name: curve(part.rank[rows[name]], gallery[name]) for name in rows}
-    return {"curves": curves, "k": list(CURVE)}
+        pictures, texts = int((~part.from_text).sum()), int(part.from_text.sum())
+        if not pictures:  # texts that look for documents
+            curves[str(model)] = {"retrieval": curve(part.rank, CURVE[-1])}
+            continue
+        curves[str(model)] = {
+            "image retrieval": curve(part.rank[part.from_text], pictures),
+            "text retrieval": curve(part.rank[~part.from_text], texts),
+        }
+    gallery = "pictures" if any("image retrieval" in found for found in curves.values()) else "documents"
+    return {"curves": curves, "k": list(CURVE), "gallery": gallery}
 
 
 def _no_parts(samples: Samples, results: Mapping[int, Result]) -> dict[str, Any]:  # noqa: ARG001 - one signature

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from eyechart.errors import ResultError
 from eyechart.report.records import Columns, Ints, read_columns
 from eyechart.report.table import Table
 from eyechart.results import Result
@@ -48,9 +49,12 @@ def _look_up(result: Result, place: Sequence[str]) -> Any:
 class RecordsCache:
     """Reads the records of each cell of a table once."""
 
-    def __init__(self, table: Table, *, keep: int = 0) -> None:
+    def __init__(self, table: Table, *, keep: int = 0, strict: bool = True) -> None:
         self.table = table
         self.keep = keep
+        self.strict = strict
+        self.problems: list[str] = []
+        """What could not be read, where that is no error: the page goes on without it and says so."""
         self._columns: dict[tuple[int, int], Columns | None] = {}
 
     def columns(self, model: int, benchmark: int) -> Columns | None:
@@ -58,8 +62,17 @@ class RecordsCache:
         place = (model, benchmark)
         if place not in self._columns:
             found = self.table.cells.get(place)
-            self._columns[place] = read_columns(found.result, keep=self.keep) if found else None
+            self._columns[place] = self._read(found.result) if found else None
         return self._columns[place]
+
+    def _read(self, result: Result) -> Columns | None:
+        try:
+            return read_columns(result, keep=self.keep)
+        except ResultError as error:
+            if self.strict:
+                raise
+            self.problems.append(error.message)
+            return None
 
     def comparable(self, benchmark: int, leader: int) -> dict[int, Columns]:
         """Return the records of the leader and of every model whose result may be compared with the leader's."""

@@ -60,7 +60,7 @@ def make_payload(
     limits = limits or Limits()
     everything = [*found, *(item for name in references for item in load_reference(name))]
     table = make_table(everything)
-    cache = RecordsCache(table, keep=WORST)
+    cache = RecordsCache(table, keep=WORST, strict=False)
     gathered = _Gathered(SuiteScores(table), choose_pairs(table))
     for benchmark in range(len(table.benchmarks)):
         _gather(table, benchmark, cache, gathered, limits)
@@ -82,7 +82,7 @@ def make_payload(
             "benchmarks": ranking.benchmarks,
         },
         "published": [_published(name, table) for name in references],
-        "notices": _notices(table, skipped),
+        "notices": [*_notices(table, skipped), *cache.problems[:20]],
         "pairs": len(gathered.lines),
     }
     return Payload(overview, gathered.chunks, _pairs(table, gathered))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -81,17 +82,18 @@ class MetricRows:
 
 
 def read_columns(result: Result, *, keep: int = 0) -> Columns | None:
-    """Read the records of a result as columns; None if there are none.
+    """Read the records of a result as columns; None if there are none, or none of a form that is known here.
 
     With ``keep``, also what the page shows: texts, thumbnails, and the whole records of so many worst mistakes.
 
     Raises:
-        ResultError: If the records are missing, damaged or of no known form.
+        ResultError: If the records are missing or damaged.
     """
     try:
         records = _Reader(keep)
         for record in result.iter_records():
-            records.add(record)
+            if records.is_known(record):
+                records.add(record)
     except OSError as error:
         raise ResultError(f"{result.path}: its records cannot be read ({error.strerror}).") from error
     except (KeyError, TypeError, ValueError) as error:
@@ -120,9 +122,14 @@ class _Reader:
         self.texts: dict[int, str] = {}
         self.thumbnails: dict[int, str] = {}
 
+    def is_known(self, record: Mapping[str, Any]) -> bool:
+        """Tell whether a record has the form of those before it; the first known one decides."""
+        form = form_of(record)
+        if not self.ids and form is not None:
+            self.form = form
+        return form is not None and form == self.form
+
     def add(self, record: Mapping[str, Any]) -> None:
-        if not self.ids:
-            self.form = form_of(record)
         position = len(self.ids)
         self.ids.append(str(record["id"]))
         for name, values in self.numbers.items():
@@ -165,12 +172,9 @@ class _Reader:
         )
 
 
-def form_of(record: Mapping[str, Any]) -> Form:
-    """Recognise the form of records by the keys of one of them."""
-    for key, form in _FORMS:
-        if key in record:
-            return form
-    raise ValueError(f"keys {sorted(record)} are of no known form")
+def form_of(record: Mapping[str, Any]) -> Form | None:
+    """Recognise the form of a record by its keys; None for those of tasks that have no view of samples."""
+    return next((form for key, form in _FORMS if key in record), None)
 
 
 _FORMS: Sequence[tuple[str, Form]] = (
@@ -185,7 +189,8 @@ _FORMS: Sequence[tuple[str, Form]] = (
 def how_bad(record: Mapping[str, Any], form: Form) -> float:
     """Order mistakes for showing, confident ones first; 0 for what is right. Questions are not ordered."""
     if form == "ranking":
-        return float(record["rank"] - 1)
+        rank = record["rank"]
+        return float(rank - 1) if rank is not None else math.inf
     if form == "labels":
         scores = record["scores"]
         right = [scores[i] for i in record["labels"]]

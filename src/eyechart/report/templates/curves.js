@@ -5,7 +5,7 @@ function curvesSection(view) {
   if (!curves || !curves[view.m]) return null;
   const names = Object.keys(curves[view.m]).filter((name) => curves[view.m][name].length > 1);
   if (!names.length) return null;
-  const title = { accuracy: "Right class among the first k", "image retrieval": "Text to image: hit rate at k", "text retrieval": "Image to text: hit rate at k" };
+  const title = { retrieval: "Hit rate at k", accuracy: "Right class among the first k", "image retrieval": "Text to image: hit rate at k", "text retrieval": "Image to text: hit rate at k" };
   return h(
     "section",
     {},

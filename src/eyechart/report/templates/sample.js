@@ -36,7 +36,7 @@ const CARDS = {
     const fromText = chunk.samples.from_text[i] === 1;
     return [
       fromText ? h("q", {}, data(shorten(chunk.samples.texts[i] ?? chunk.samples.ids[i], 160))) : h("b", {}, "picture ", data(shorten(chunk.samples.ids[i], 40))),
-      h("span", { class: access.rank(m, i) === 1 ? "good-text" : "bad-text" }, `${fromText ? "picture" : "caption"} found at rank ${access.rank(m, i)}`),
+      h("span", { class: access.rank(m, i) === 1 ? "good-text" : "bad-text" }, `${targetOf(chunk, i)} ${rankText(access, m, i)}`),
       own && fromText && h("span", { class: "strip" }, own.top.map((place) => found(chunk, place, chunk.samples.pictures[i] === place))),
     ];
   },
@@ -50,6 +50,15 @@ const CARDS = {
     ];
   },
 };
+
+function targetOf(chunk, i) {
+  if (chunk.samples.from_text[i] !== 1) return "caption";
+  return chunk.gallery === "documents" ? "document" : "picture";
+}
+
+function rankText(access, m, i) {
+  return access.rank(m, i) < 0 ? "not found" : `at rank ${access.rank(m, i)}`;
+}
 
 // A found picture: the target is framed.
 function found(chunk, place, isTarget) {
@@ -94,7 +103,7 @@ const DETAILS = {
     const target = samples.pictures[i];
     return [
       fromText ? h("blockquote", {}, data(samples.texts[i] ?? samples.ids[i])) : h("div", { class: "sample-head" }, picture(chunk, i, 144)),
-      h("p", {}, `${fromText ? "The right picture" : "The best of the right captions"} is at rank ${access.rank(m, i)}.`),
+      h("p", {}, `${fromText ? `The right ${targetOf(chunk, i)}` : "The best of the right captions"} is ${rankText(access, m, i)}.`),
       fromText && target >= 0 && picture(chunk, target, 144) && h("figure", {}, picture(chunk, target, 144), h("figcaption", {}, "the right picture")),
       own && h("h3", {}, "Found instead"),
       own && h("ol", { class: "found" }, own.top.map((place, k) => foundItem(chunk, place, own.names[k], fromText ? place === target && place >= 0 : place >= 0 && samples.pictures[place] === i))),
@@ -142,7 +151,7 @@ function everyModel(view, access, i) {
   const answer = (m) => {
     if (chunk.form === "label") return data(className(chunk, access.prediction(m, i)));
     if (chunk.form === "question") return data(shorten(String((access.detail(m, i) || {}).prediction ?? ""), 200));
-    return `rank ${access.rank(m, i)}`;
+    return rankText(access, m, i);
   };
   return [
     h("h3", {}, "All models on this sample"),

@@ -19,12 +19,12 @@ function sampleAccess(chunk) {
   const ok = (m, i) => {
     if (samples.correct) return { 1: true, 0: false }[samples.correct[m] ? samples.correct[m][i] : -1] ?? null;
     if (samples.labels) return detail(m, i) === null;
-    return rank(m, i) === -1 ? null : rank(m, i) === 1;
+    return rank(m, i) === -1 && chunk.form !== "ranking" ? null : rank(m, i) === 1;
   };
   const badness = (m, i) => {
     const own = detail(m, i);
     if (samples.label && own && own.scores) return 1e6 + 1e6 * (own.scores[0] - (own.label_score || 0));
-    return rank(m, i);
+    return rank(m, i) < 0 ? Infinity : rank(m, i);
   };
   const prediction = (m, i) => {
     const own = samples.prediction && samples.prediction[m] ? samples.prediction[m][i] : -1;
@@ -120,7 +120,7 @@ function filterSamples(view, access, state) {
     found.push(i);
   }
   if (state.show !== "all" && state.show !== "right") {
-    const badness = new Map(found.map((i) => [i, access.badness(m, i)]));
+    const badness = new Map(found.map((i) => [i, Math.min(access.badness(m, i), 1e12)]));
     found.sort((a, b) => badness.get(b) - badness.get(a) || a - b);
   }
   return found;
