@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from eyechart import api
+from eyechart.api.errors import ServerBusyError
 from eyechart.api.transport import Json, check_api_base
 from eyechart.errors import UsageError
 from eyechart.generators.base import Access, drop
@@ -28,8 +29,13 @@ class ApiFamily:
         api.chat_body(spec.name, [], options=spec.options.get("settings"))
 
     def probe(self, spec: ModelSpec, access: Access) -> None:
-        """Ask the server which models it serves."""
-        make_client(spec, access).check(spec.name)
+        """Ask the server which models it serves; if its list is out of order, ask the model for a single token."""
+        client = make_client(spec, access)
+        try:
+            client.check(spec.name)
+        except ServerBusyError:
+            body = api.chat_body(spec.name, [api.user("Hi")], options={"max_tokens": 1})
+            client.call(api.Request("probe", "chat/completions", body, api.parse_chat))
 
     def identity(self, spec: ModelSpec) -> str:
         """Name address, model and settings: all that is known of a model that others run."""
