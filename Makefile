@@ -3,7 +3,7 @@ PYTHON ?= python3
 CORE := .venv
 DEV := .venv-dev
 
-.PHONY: demo test lint types tests browser parity probes large clean
+.PHONY: demo test lint types tests browser parity catalogue-check probes large clean
 
 demo: $(CORE)/.done
 	$(CORE)/bin/eyechart demo
@@ -28,6 +28,9 @@ browser:
 
 parity: $(DEV)/.done
 	$(DEV)/bin/python benchmarks/parity.py
+
+catalogue-check: $(DEV)/.done
+	$(DEV)/bin/python benchmarks/catalogue.py
 
 # A table of 1 GB, streamed.
 large: $(DEV)/.done
