@@ -8,6 +8,8 @@ from typing import Any
 __version__ = "0.1.0"
 
 _PUBLIC = {
+    "load_results": "eyechart.report.load",
+    "write_report": "eyechart.report.page",
     "evaluate": "eyechart.run",
     "run_task": "eyechart.workflow.main",
     "read_result": "eyechart.results",
@@ -28,8 +30,10 @@ __all__ = [
     "Result",
     "Sample",
     "evaluate",
+    "load_results",
     "read_result",
     "run_task",
+    "write_report",
 ]
 
 

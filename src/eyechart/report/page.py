@@ -11,10 +11,14 @@ import hashlib
 import html
 import json
 import zlib
+from collections.abc import Sequence
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
-from eyechart.report.payload import Payload
+from eyechart.files import write_atomic
+from eyechart.report.load import load_results
+from eyechart.report.payload import Payload, make_payload
 from eyechart.results import to_json
 
 SCRIPTS = (
@@ -39,6 +43,20 @@ SCRIPTS = (
     "main",
 )
 """The script's parts, in order; they share one scope."""
+
+
+def write_report(
+    arguments: Sequence[str | Path],
+    output: str | Path,
+    *,
+    references: Sequence[str] = (),
+    title: str = "Eyechart report",
+) -> Path:
+    """Write the page of result files and folders, as ``eyechart report`` does, and return its path."""
+    loaded = load_results(arguments)
+    payload = make_payload(loaded.found, skipped=loaded.skipped, references=references, title=title)
+    write_atomic(Path(output), make_page(payload))
+    return Path(output)
 
 
 def make_page(payload: Payload, *, live: bool = False) -> bytes:

@@ -34,7 +34,7 @@ function promptsSection(view) {
   if (!rows.length) return null;
   const values = rows.map((row) => row.value);
   const mean = meanOf(values);
-  const spreadOf = Math.sqrt(meanOf(values.map((value) => (value - mean) ** 2)));
+  const spreadOf = Number.isFinite(found.std) ? found.std : Math.sqrt(meanOf(values.map((value) => (value - mean) ** 2)));
   const ensemble = Number.isFinite(found.ensemble) ? found.ensemble : null;
   const listed = rows.length > 40 ? [...rows.slice(0, 20), ...rows.slice(-20)] : rows;
   return h(
