@@ -1,4 +1,4 @@
-"""A stand-in for the two hubs on loopback: what their own client libraries ask for when they list and fetch a dataset.
+"""A stand-in for the two hubs on loopback: what their own client libraries ask for when they list and fetch.
 
 It is not the hubs: they are out of reach of the tests. The clients are the real ones.
 """
@@ -18,7 +18,7 @@ TEXT = {".txt", ".md"}
 
 
 class HubServer(ThreadingHTTPServer):
-    """Serves ``root/owner/name`` as dataset repositories in both protocols."""
+    """Serves ``root/owner/name`` as dataset and model repositories in both protocols."""
 
     daemon_threads = True
 
@@ -57,13 +57,17 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self) -> None:
         parts = urlsplit(self.path)
         words = unquote(parts.path).strip("/").split("/")
-        if words[:2] == ["api", "datasets"]:
+        if words[:2] == ["api", "models"] and words[4:5] == ["tree"]:
+            self._list("/".join(words[2:4]), "/".join(words[6:]))
+        elif words[:2] in (["api", "datasets"], ["api", "models"]):
             self._describe("/".join(words[2:4]))
+        elif words[2:3] == ["resolve"]:
+            self._file("/".join(words[:2]), "/".join(words[4:]), huggingface=True)
         elif words[0] == "datasets" and words[3:4] == ["resolve"]:
             self._file("/".join(words[1:3]), "/".join(words[5:]), huggingface=True)
-        elif words[:3] == ["api", "v1", "datasets"] and words[5:] == ["repo", "tree"]:
+        elif words[:2] == ["api", "v1"] and words[5:] in (["repo", "tree"], ["repo", "files"]):
             self._tree("/".join(words[3:5]))
-        elif words[:3] == ["api", "v1", "datasets"] and words[5:] == ["repo"]:
+        elif words[:2] == ["api", "v1"] and words[5:] == ["repo"]:
             self._file("/".join(words[3:5]), parse_qs(parts.query)["FilePath"][0], huggingface=False)
         else:
             self._send(404, b"{}")
@@ -78,6 +82,19 @@ class _Handler(BaseHTTPRequestHandler):
             siblings = [self._sibling(name, path) for name, path in files.items()]
             body = {"id": repo, "sha": COMMIT, "private": False, "tags": [], "downloads": 0, "likes": 0}
             self._send(200, json.dumps({**body, "siblings": siblings}).encode())
+
+    def _list(self, repo: str, folder: str) -> None:
+        """List the files of a model repository, or of a folder in it."""
+        files = {name: path for name, path in self.server.files(repo).items() if name.startswith(folder)}
+        if not files:
+            missing = "EntryNotFound" if self.server.files(repo) else "RepoNotFound"
+            self._send(404, b"{}", {"X-Error-Code": missing})
+            return
+        entries = [
+            {"type": "file", "path": name, "size": path.stat().st_size, "oid": self.server.digest(path)[:40]}
+            for name, path in files.items()
+        ]
+        self._send(200, json.dumps(entries).encode())
 
     def _sibling(self, name: str, path: Path) -> dict:
         size = path.stat().st_size

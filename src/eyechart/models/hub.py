@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -10,6 +11,8 @@ from eyechart.types import ModelSpec
 
 HUGGINGFACE, MODELSCOPE = "huggingface", "modelscope"
 HUBS = (HUGGINGFACE, MODELSCOPE)
+OTHER_FORMATS = ("*.h5", "*.msgpack", "*.tflite", "*.ot", "*.mlmodel", "onnx/*", "openvino/*", "coreml/*")
+"""The same weights once more, for other libraries."""
 MOVING = ("", "main", "master")
 """Revisions that are no pin."""
 
@@ -37,7 +40,7 @@ def is_pinned(spec: ModelSpec) -> bool:
 
 def check(spec: ModelSpec) -> None:
     """Refuse an unknown hub, or one whose client is not installed."""
-    library = {HUGGINGFACE: "huggingface_hub", MODELSCOPE: "modelscope"}[name_of(spec)]
+    library = {HUGGINGFACE: "huggingface_hub", MODELSCOPE: "modelscope_hub"}[name_of(spec)]
     if find_spec(library) is None:
         raise missing_extra(library, "hub")
 
@@ -52,12 +55,9 @@ def download(name: str, spec: ModelSpec) -> str:
     if Path(name).is_dir():
         return name
     check(spec)
+    fetch = {HUGGINGFACE: _huggingface, MODELSCOPE: _modelscope}[name_of(spec)]
     try:
-        if name_of(spec) == MODELSCOPE:
-            from modelscope import snapshot_download as fetch
-        else:
-            from huggingface_hub import snapshot_download as fetch
-        return str(fetch(name, revision=revision_of(spec), cache_dir=spec.options.get("cache_dir")))
+        return fetch(name, spec)
     except Exception as error:
         # Each client has its own tree of exceptions for no network, no such model and no access.
         first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
@@ -65,3 +65,32 @@ def download(name: str, spec: ModelSpec) -> str:
             f"Cannot get {name} from {name_of(spec)} ({first}).",
             advice="Check the name, the revision and the network, or download the folder and give its path.",
         ) from error
+
+
+def _huggingface(name: str, spec: ModelSpec) -> str:
+    from huggingface_hub import snapshot_download
+
+    return str(
+        snapshot_download(
+            name,
+            revision=revision_of(spec),
+            cache_dir=spec.options.get("cache_dir"),
+            # The library itself looks only when it is imported.
+            endpoint=os.environ.get("HF_ENDPOINT"),
+            ignore_patterns=list(OTHER_FORMATS),
+        )
+    )
+
+
+def _modelscope(name: str, spec: ModelSpec) -> str:
+    from modelscope_hub import HubApi
+
+    api = HubApi(endpoint=os.environ.get("MODELSCOPE_ENDPOINT"))
+    folder = api.download_repo(
+        name,
+        "model",
+        revision=revision_of(spec),
+        cache_dir=spec.options.get("cache_dir"),
+        ignore_patterns=list(OTHER_FORMATS),
+    )
+    return str(folder)

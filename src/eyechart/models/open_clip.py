@@ -65,7 +65,7 @@ class OpenClipFamily:
 
     def identity(self, spec: ModelSpec) -> str | None:
         """Name the checkpoint file, or the tag (tags never change); a hub name may move, unless it is pinned."""
-        if spec.name.startswith(HUB) and not spec.options.get("revision"):
+        if spec.name.startswith(HUB) and not hub.is_pinned(spec):
             return None
         files = path_identity(spec.name.removeprefix(FOLDER), spec.pretrained)
         return f"{files} {library_versions('open_clip_torch', 'torchvision', 'transformers')}"
