@@ -167,7 +167,7 @@ def _flag(text: str) -> bool:
     raise argparse.ArgumentTypeError(f"{text!r} is neither true nor false")
 
 
-def _option(text: str) -> tuple[str, Any]:
+def option_of(text: str) -> tuple[str, Any]:
     """Read ``key=value``; true, false and numbers are meant as such."""
     key, equals, value = text.partition("=")
     if not equals or not key:
@@ -218,7 +218,7 @@ def settings_of(args: argparse.Namespace) -> dict[str, Any]:
     """Turn parsed flags into the settings of `eyechart.config.Config`."""
     values = {key: value for key, value in vars(args).items() if key not in _NOT_SETTINGS}
     values["task_options"] = {key: values.pop(key) for key in _TASK_OPTIONS}
-    values["model_options"] = dict(_option(text) for text in values.pop("model_option"))
+    values["model_options"] = dict(option_of(text) for text in values.pop("model_option"))
     values["questions"] = {key: values.pop(key) for key in _QUESTIONS}
     if args.amp or args.no_amp:
         values["precision"] = "amp" if args.amp else "fp32"

@@ -11,15 +11,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from eyechart.datasets.catalogue import Entry, Source
 
+from eyechart.cli import _model_card
+
 Facts = Mapping[str, Any]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
-    parser.add_argument("name", help="a dataset, collection, language, task or model type")
+    parser.add_argument("name", help="a dataset, collection, language, task, model type or model")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--dataset_root", default="{root}", help="folder for the steps of a manual download")
     parser.add_argument("--catalogue", nargs="+", default=[], help="TOML files with datasets of your own")
+    _model_card.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -147,7 +150,19 @@ def _plugin(args: argparse.Namespace) -> Facts | None:
     return None
 
 
-LOOKUPS: list[Callable[[argparse.Namespace], Facts | None]] = [_dataset, _collection, _questions, _language, _plugin]
+def _named_model(args: argparse.Namespace) -> Facts | None:
+    return _model_card.facts_of(args) if args.model_type else None
+
+
+LOOKUPS: list[Callable[[argparse.Namespace], Facts | None]] = [
+    _named_model,
+    _dataset,
+    _collection,
+    _questions,
+    _language,
+    _plugin,
+    _model_card.facts_of,
+]
 """What a name may be, tried in order; each returns what is known, or nothing."""
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import product
+from pathlib import Path
 
 from eyechart.errors import UsageError, missing_extra, nearest
 
@@ -122,3 +123,30 @@ def _pairs(entry: str) -> list[tuple[str, str]]:
             f"--pretrained_model: {entry!r} is not 'model,pretrained', a list file or a collection.", advice=hint
         )
     return [(name.strip(), pretrained.strip())]
+
+
+FOLDERS = {
+    "image.onnx": "onnx",
+    "vision_model.onnx": "onnx",
+    "modules.json": "sentence-transformers",
+    "config.json": "transformers",
+}
+"""The file by which the folder of a family is recognised."""
+PREFIXES = {PYTHON: "python", "hf-hub:": "open_clip", "local-dir:": "open_clip", "internvl_": "internvl"}
+
+
+def recognise(name: str) -> str | None:
+    """Guess the family of a model from its name or folder; None if it could be anything."""
+    for prefix, family in PREFIXES.items():
+        if name.startswith(prefix):
+            return family
+    if name == DEFAULTS["onnx"][0]:
+        return "onnx"
+    path = Path(name)
+    if path.is_dir():
+        return next((family for file, family in FOLDERS.items() if (path / file).is_file()), None)
+    library = find_spec("open_clip")
+    if library is not None and library.origin is not None:
+        known = (Path(library.origin).parent / "model_configs").glob("*.json")
+        return "open_clip" if name.replace("/", "-") in {config.stem for config in known} else None
+    return None

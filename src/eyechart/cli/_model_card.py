@@ -1,0 +1,60 @@
+"""The model part of ``eyechart info``: load a model and print its card."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from typing import Any
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags that decide which model is meant."""
+    group = parser.add_argument_group("for a model")
+    add = group.add_argument
+    add("--model_type", help="model family; without it well-known names and folders are recognised")
+    add("--pretrained", default="", help="tag, checkpoint, folder or hub id")
+    add("--precision", default="fp32", choices=["fp32", "fp16", "bf16", "amp"], help="how it computes")
+    add("--device", default="auto", help="auto, cpu, cuda:1")
+    add("--model_cache_dir", help="where weights are kept")
+    add("--revision", help="revision of a hub model")
+    add("--hub", choices=["huggingface", "modelscope"], help="where hub ids come from")
+    add("--trust-remote-code", "--trust_remote_code", action="store_true", help="run code that a hub model brings")
+    add("--model_option", nargs="+", default=[], metavar="KEY=VALUE", help="options of single model families")
+
+
+def facts_of(args: argparse.Namespace) -> Mapping[str, Any] | None:
+    """Load the model that is meant, unless its card is known, and tell what is on the card."""
+    from eyechart.cli.eval import option_of
+    from eyechart.config import make_config
+    from eyechart.models.choice import recognise
+    from eyechart.plan import Planner
+    from eyechart.run import open_model
+
+    family = args.model_type or recognise(args.name)
+    if family is None:
+        return None
+    settings = {
+        "model_type": family,
+        "model": [args.name],
+        "pretrained": [args.pretrained],
+        "model_options": dict(option_of(text) for text in args.model_option),
+        **{name: getattr(args, name) for name in ("precision", "device", "model_cache_dir", "revision", "hub")},
+        "trust_remote_code": args.trust_remote_code,
+    }
+    (spec,) = Planner(make_config(settings)).models()
+    card = open_model(spec).card
+    return {
+        "model": card.name,
+        "family": card.family,
+        "parameters": f"{card.parameters:,}" if card.parameters else None,
+        "embedding size": card.embedding_dim,
+        "image size": card.image_size,
+        "context length": card.context_length,
+        "logit scale": card.logit_scale and round(card.logit_scale, 4),
+        "logit bias": card.logit_bias and round(card.logit_bias, 4),
+        "precision": card.precision,
+        "weights digest": card.weights_digest,
+        "fingerprint": card.fingerprint,
+        "transform": " ".join(card.transform.split()),
+        "notes": list(card.notes),
+    }
