@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from eyechart.errors import DataError
+from eyechart.languages import canonical
 from eyechart.media import DIGEST_SIZE
 from eyechart.progress import NoProgress, Progress
 from eyechart.store import Digests
@@ -188,7 +189,7 @@ def _notices(info: DatasetInfo, reading: _Reading, digests: Digests) -> Iterator
 
 def _fingerprint(reading: _Reading, info: DatasetInfo) -> str:
     """Digest all that defines the samples: ids, pictures, targets, captions."""
-    state = hashlib.blake2b(f"{info.kind}\0{info.language}".encode(), digest_size=16)
+    state = hashlib.blake2b(f"{info.kind}\0{canonical(info.language)}".encode(), digest_size=16)
     if info.collection is not None:
         state.update(repr(info.collection).encode("utf-8", "surrogatepass"))
     for entry, key in zip(reading.entries, reading.keys, strict=True):

@@ -298,6 +298,11 @@ def test_coco_cn_has_pictures_of_both_folders_by_ascending_id(coco):
     assert rows(opened("coco", coco, "cn")) == [("4", None, ("四",)), ("9", None, ("九",))]
 
 
+def test_the_chinese_sets_have_names_of_their_own(coco, flickr):
+    assert rows(opened("coco-cn", coco, "zh")) == rows(opened("mscoco_captions", coco, "cn"))
+    assert rows(opened("flickr30k-cn", flickr, "cn")) == rows(opened("flickr30k", flickr, "zh"))
+
+
 def test_coco_in_another_format_is_explained(coco):
     write(coco / "coco_test_karpathy.json", {"images": [{"id": 1}]})
 
