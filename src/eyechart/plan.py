@@ -75,7 +75,9 @@ class Planner:
     def models(self) -> list[ModelSpec]:
         """Return the models of ``--pretrained_model``, or every pair of ``--model`` and ``--pretrained``, checked."""
         config = self.config
-        self.family(config.model_type.partition(":")[0])
+        encoders = any(name == "auto" or self.task(name).needs == "encoder" for name in config.task)
+        if encoders:
+            self.family(config.model_type.partition(":")[0])
         chosen = choose_models(config.model_type, config.model, config.pretrained, _entries(config.pretrained_model))
         specs = [
             ModelSpec(
@@ -88,8 +90,9 @@ class Planner:
             )
             for choice in chosen
         ]
-        for spec in specs:
-            self.family(spec.family).check(spec)
+        if encoders:
+            for spec in specs:
+                self.family(spec.family).check(spec)
         return specs
 
     def family(self, name: str) -> Family:
@@ -105,6 +108,8 @@ class Planner:
         dataset = self.open(spec)
         info = dataset.info
         task = self.task(task_name if task_name != "auto" else TASK_OF_KIND[info.kind])
+        if task.needs == "generator":
+            model = writer_spec(config, model)
         settings = {
             **task.settings({**options, "main_metric": spec.options.get("metric")}),
             **group_settings(config.group_by, spec.options.get("groups", {})),
@@ -207,6 +212,18 @@ def make_plan(config: Config, say: Callable[[str], object] = warnings.warn) -> l
     for error in planner.left_out.values():
         say(f"Left out: {error.message} {error.advice}")
     return jobs
+
+
+def writer_spec(config: Config, spec: ModelSpec) -> ModelSpec:
+    """Return the spec of a model as a generator, checked: the same model, with how it shall write."""
+    wished = {"temperature": config.questions.temperature, "max_tokens": config.questions.max_tokens}
+    settings = {key: value for key, value in wished.items() if value is not None}
+    options = {**spec.options, "settings": {**spec.options.get("settings", {}), **settings}}
+    if config.questions.api_base:
+        options["api_base"] = config.questions.api_base
+    writer = replace(spec, options=options)
+    plugins.load("generators", spec.family)().check(writer)
+    return writer
 
 
 def open_dataset(spec: DatasetSpec) -> Dataset:

@@ -23,6 +23,7 @@ BUILT_IN: dict[Group, dict[str, str]] = {
         "transformers": "eyechart.models.transformers:TransformersFamily",
     },
     "generators": {
+        "open_clip": "eyechart.generators.open_clip:OpenClipFamily",
         "api": "eyechart.generators.api:ApiFamily",
         "python": "eyechart.vlm.python_models:PythonFamily",
         "transformers": "eyechart.generators.transformers:TransformersFamily",
@@ -55,6 +56,7 @@ BUILT_IN: dict[Group, dict[str, str]] = {
         "winoground": "eyechart.datasets.named.selection:open_winoground",
     },
     "tasks": {
+        "captioning": "eyechart.tasks.captioning:Captioning",
         "clustering": "eyechart.tasks.clustering:Clustering",
         "image_caption_selection": "eyechart.tasks.image_caption_selection:ImageCaptionSelection",
         "knn": "eyechart.tasks.knn:Knn",

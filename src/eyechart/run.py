@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
@@ -19,15 +19,15 @@ from eyechart.files import cache_root
 from eyechart.listing import Failure, Listing, list_dataset
 from eyechart.models.base import Family, LazyEncoder
 from eyechart.plan import make_plan, open_dataset
-from eyechart.progress import NoProgress, Progress
+from eyechart.progress import Bar, NoProgress, Progress
 from eyechart.provenance import provenance
 from eyechart.results import Result, is_done, read_result, write_result
 from eyechart.stopwatch import Stopwatch
 from eyechart.store import EmbeddingStore
-from eyechart.tasks.base import Material, Prediction, Task
+from eyechart.tasks.base import Material, NoEncoder, Prediction, Task, Writer
 from eyechart.tasks.groups import check_columns, score_with_groups
 from eyechart.thumbnails import with_thumbnails
-from eyechart.types import Fetchable, Job, Metric, ModelCard, ModelSpec, Notice, Outcome, digest_json
+from eyechart.types import Answer, Fetchable, Job, Metric, ModelCard, ModelSpec, Notice, Outcome, Prompt, digest_json
 
 MAX_LISTINGS = 32
 """Listings that are kept for the next model; a listing holds ids and captions, not pictures."""
@@ -116,6 +116,12 @@ def _runner(job: Job, spec: ModelSpec, session: Session, config: Config) -> Call
         from eyechart.vlm.run import Questionnaire
 
         return Questionnaire(config, session.progress).run
+    if plugins.load("tasks", job.task).needs == "generator":
+        from eyechart.vlm.connect import open_generator
+        from eyechart.vlm.plan import access_of
+
+        writer = open_generator(spec, access_of(config, config.questions.api_key_variable))
+        return partial(run_writing_job, writer=writer, session=session, config=config)
     return partial(run_job, model=open_model(spec), session=session, config=config)
 
 
@@ -142,7 +148,7 @@ def run_job(job: Job, model: LazyEncoder, session: Session, config: Config) -> R
         progress=session.progress,
         watch=watch,
     )
-    material = Material(listing, embeddings, partial(session.listing, job), job.model.device)
+    material = Material(listing, embeddings, partial(session.listing, job), job.model.device, job.on_error)
     prediction = task.predict(material, job.settings)
     with watch.phase("score"):
         outcome = score_with_groups(task, prediction, job.settings)
@@ -156,6 +162,41 @@ def run_job(job: Job, model: LazyEncoder, session: Session, config: Config) -> R
         result = dataclasses.replace(result, provenance=dict(result.provenance) | rate)
     records = with_thumbnails(outcome.records, listing.samples(), config.thumbnails)
     return write_result(with_dumps(result, listing, config), records, job.output)
+
+
+def run_writing_job(job: Job, writer: Writer, session: Session, config: Config) -> Result:
+    """Do the same with a generator, whose answers are stored instead of vectors."""
+    start = time.perf_counter()
+    task: Task = plugins.load("tasks", job.task)()
+    listing = session.listing(job)
+    check_columns(listing.entries, job.settings)
+    model = NoEncoder(writer.card)
+    material = Material(listing, model, partial(session.listing, job), job.model.device, job.on_error, writer)
+    with session.progress.step(f"asking about {listing.info.name}", len(listing)) as bar:
+        prediction = task.predict(dataclasses.replace(material, writer=_Counted(writer, bar)), job.settings)
+    outcome = score_with_groups(task, prediction, job.settings)
+    notices = (*listing.notices, *model.notices(), *outcome.notices)
+    profile = {"total": round(time.perf_counter() - start, 4)}
+    result = make_result(job, listing, writer.card, prediction, outcome, notices, profile)
+    records = with_thumbnails(outcome.records, listing.samples(), config.thumbnails)
+    return write_result(with_dumps(result, listing, config), records, job.output)
+
+
+@dataclass(frozen=True)
+class _Counted:
+    """A writer whose answers advance a bar."""
+
+    writer: Writer
+    bar: Bar
+
+    @property
+    def card(self) -> ModelCard:
+        return self.writer.card
+
+    def ask(self, prompts: Iterable[Prompt]) -> Iterator[tuple[str, Answer]]:
+        for answered in self.writer.ask(prompts):
+            self.bar.advance()
+            yield answered
 
 
 def make_result(

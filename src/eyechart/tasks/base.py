@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Literal, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from eyechart.errors import DataError, UsageError
 from eyechart.listing import Entry, Failure, Listing
 from eyechart.metrics.vectors import Vectors
-from eyechart.types import DatasetInfo, Kind, ModelCard, Notice, Outcome
+from eyechart.types import Answer, DatasetInfo, Kind, ModelCard, Notice, OnError, Outcome, Prompt
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,38 @@ class Embeddings(Protocol):
         ...
 
 
+class Writer(Protocol):
+    """A generator behind its stored answers."""
+
+    @property
+    def card(self) -> ModelCard:
+        """Describe the generator."""
+        ...
+
+    def ask(self, prompts: Iterable[Prompt]) -> Iterable[tuple[str, Answer]]:
+        """Answer prompts in any order, each with its id."""
+        ...
+
+
+class NoEncoder:
+    """Stands where the encoder would be in the material of a task that needs a generator."""
+
+    def __init__(self, card: ModelCard) -> None:
+        self.card = card
+
+    def images(self, listing: Listing) -> Embedded:  # noqa: ARG002 - the protocol's signature
+        """Refuse."""
+        raise UsageError(f"{self.card.name} is used as a generator here: it gives no vectors.")
+
+    def texts(self, texts: Sequence[str], *, language: str = "en") -> Vectors:  # noqa: ARG002
+        """Refuse."""
+        raise UsageError(f"{self.card.name} is used as a generator here: it gives no vectors.")
+
+    def notices(self) -> Sequence[Notice]:
+        """Return what the model had to say."""
+        return [Notice("model_note", 1, note) for note in self.card.notes]
+
+
 @dataclass(frozen=True)
 class Material:
     """A dataset and a model: what a task works on."""
@@ -58,6 +90,9 @@ class Material:
     """Lists another split of the same dataset; the task names those that it needs in ``splits``."""
     device: str = "auto"
     """Where the user wants work to be done: auto, cpu, cuda, ..."""
+    on_error: OnError = "fail"
+    writer: Writer | None = None
+    """The model, for a task that needs a generator."""
 
     def split(self, name: str) -> Material:
         """Return the same model on another split."""
@@ -103,6 +138,8 @@ class Task(ABC):
     """Raised whenever the same predictions would get other numbers."""
     kinds: ClassVar[frozenset[Kind]]
     """The datasets that it reads."""
+    needs: ClassVar[Literal["encoder", "generator"]] = "encoder"
+    """The kind of model that it works with."""
 
     def settings(self, options: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG002 - for those that have some
         """Pick this task's settings from all options and check them."""

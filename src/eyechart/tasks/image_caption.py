@@ -138,6 +138,6 @@ def _queries(listing: Listing) -> Iterator[tuple[str, Sequence[int]]]:
         names = listing.info.classnames
         yield from ((names[label] if names else str(label), members[label]) for label in sorted(members))
     elif listing.info.kind == "selection":
-        yield from ((entry.texts[0], [i]) for i, entry in enumerate(listing.entries))
+        yield from ((entry.texts[0], [i]) for i, entry in enumerate(listing.entries) if entry.texts)
     else:
         yield from ((text, [i]) for i, entry in enumerate(listing.entries) for text in entry.texts if text.strip())

@@ -1,0 +1,131 @@
+"""Captioning: a model that writes describes each picture; the captions are compared with those of people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from eyechart import stats
+from eyechart.errors import DataError, ModelError
+from eyechart.listing import Failure
+from eyechart.metrics.captions import cider, rouge_l, score_captions
+from eyechart.metrics.java_captions import score_with_java, why_not
+from eyechart.metrics.ptb import ptb_tokens
+from eyechart.tasks.base import Material, Prediction, Task, need_samples
+from eyechart.tasks.image_caption import prompts
+from eyechart.tasks.labelled import wants_full
+from eyechart.types import Metric, Notice, Outcome
+
+PROMPT = "Describe this picture in one short sentence."
+TOKENIZER = "ptb"
+"""As in COCO's evaluation."""
+
+
+@dataclass(frozen=True)
+class CaptionsPrediction(Prediction):
+    """One caption per picture."""
+
+    captions: tuple[str, ...]
+
+    rows = ()
+
+    def only(self, keep: np.ndarray) -> CaptionsPrediction:
+        """Return the prediction for some pictures."""
+        return CaptionsPrediction(
+            self.info, tuple(self.entries[i] for i in keep), (), tuple(self.captions[i] for i in keep)
+        )
+
+
+class Captioning(Task):
+    """Bleu_1 to Bleu_4, ROUGE_L and CIDEr, tokenised as COCO does; with ``--metrics full`` also METEOR and SPICE.
+
+    The numbers are fractions, as CLIP_benchmark prints them (CIDEr may exceed 1). Chance is what the same captions get
+    when they are dealt to the pictures at random. METEOR and SPICE need Java; without it the result says so.
+    """
+
+    name = "captioning"
+    kinds = frozenset({"retrieval"})
+    needs = "generator"
+
+    def settings(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Pick what the model is asked; CoCa describes pictures without being asked."""
+        return {
+            "prompt": options.get("caption_prompt") or PROMPT,
+            "metrics": options.get("metrics", "default"),
+            "seed": options.get("seed", 0),
+        }
+
+    def predict(self, material: Material, settings: Mapping[str, Any]) -> CaptionsPrediction:
+        """Ask for a caption of every picture; answers are kept, so a second run asks nothing."""
+        if material.writer is None:
+            raise ModelError(f"{material.model.card.name} does not write.", advice="captioning needs a generator.")
+        listing = material.listing
+        answers = dict(material.writer.ask(prompts(listing, settings["prompt"])))
+        failures = [Failure(entry.id, answers[entry.id].error) for entry in listing.entries if answers[entry.id].error]
+        if failures and material.on_error == "fail":
+            raise DataError(
+                f"{len(failures)} pictures have no caption; the first: {failures[0].id}: {failures[0].reason}",
+                advice="The others are kept: run again, or go on without them: --on-error skip.",
+            )
+        entries = tuple(entry for entry in listing.entries if not answers[entry.id].error)
+        captions = tuple(answers[entry.id].text.strip() for entry in entries)
+        return CaptionsPrediction(listing.info, entries, tuple(failures), captions)
+
+    def score(self, prediction: CaptionsPrediction, settings: Mapping[str, Any]) -> Outcome:
+        """Compare with the references; an empty caption is a bad caption, not a missing one."""
+        need_samples(prediction)
+        captions, references = prediction.captions, [entry.texts for entry in prediction.entries]
+        n = len(captions)
+        chance = score_captions([captions[i] for i in _dealt(n, settings["seed"])], references, TOKENIZER)
+        per_picture = _per_picture(captions, references)
+        metrics = {}
+        for name, value in score_captions(captions, references, TOKENIZER).items():
+            interval = stats.bootstrap_ratio(per_picture[name]) if name in per_picture else None
+            low, high = (interval.low, interval.high) if interval else (None, None)
+            metrics[name] = Metric(value / 100, low, high, chance[name] / 100, n)
+        notices = []
+        if wants_full(settings):
+            notices = _add_java(metrics, captions, references)
+        empty = sum(not caption for caption in captions)
+        if empty:
+            notices.append(Notice("empty_captions", empty, f"{empty} captions are empty."))
+        return Outcome(
+            metrics=metrics,
+            records=[
+                {"id": entry.id, "caption": caption, "references": list(entry.texts)}
+                | {name: round(values[i], 6) for name, values in per_picture.items()}
+                for i, (entry, caption) in enumerate(zip(prediction.entries, captions, strict=True))
+            ],
+            notices=tuple(notices),
+            details={"prompt": settings["prompt"], "tokenizer": TOKENIZER},
+        )
+
+
+def _dealt(n: int, seed: int) -> list[int]:
+    """Deal captions at random so that no picture gets its own: all go round one circle."""
+    circle = np.random.default_rng(seed).permutation(n)
+    out = np.empty(n, np.int64)
+    out[circle] = np.roll(circle, 1)
+    return [int(i) for i in out]
+
+
+def _per_picture(captions: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, list[float]]:
+    """Return the metrics that are means over pictures, picture by picture."""
+    words = [ptb_tokens(caption) for caption in captions]
+    truths = [[ptb_tokens(text) for text in texts] for texts in references]
+    joined = [[" ".join(truth) for truth in texts] for texts in truths]
+    rouge = [rouge_l(" ".join(own), texts) for own, texts in zip(words, joined, strict=True)]
+    return {"ROUGE_L": rouge, "CIDEr": cider(words, truths)}
+
+
+def _add_java(metrics: dict[str, Metric], captions: Sequence[str], references: Sequence[Sequence[str]]) -> list[Notice]:
+    """Add METEOR and SPICE where their tools are, and say plainly where they are not."""
+    reason = why_not()
+    if reason:
+        return [Notice("no_meteor_spice", 2, f"METEOR and SPICE are not computed: {reason}.")]
+    found, problems = score_with_java(captions, references)
+    metrics |= {name: Metric(value, n=len(captions)) for name, value in found.items()}
+    return [Notice("no_meteor_spice", 1, f"not computed: {problem}") for problem in problems]
