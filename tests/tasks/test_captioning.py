@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import eyechart
-from eyechart.errors import DataError, ModelError, UsageError
+from eyechart.errors import DataError, UsageError
 from eyechart.generators.base import Access
 from eyechart.generators.open_clip import END, LONGEST, CocaGenerator, OpenClipFamily, greedy
 from eyechart.metrics.captions import score_captions
@@ -249,8 +249,14 @@ class TestCoca:
         path = tmp_path / "clip_small.json"
         path.write_text(json.dumps(architecture))
 
-        with pytest.raises(ModelError, match="no text decoder"):
+        for name in (str(path), "ViT-B-32"):
+            with pytest.raises(UsageError, match="no text decoder"):
+                OpenClipFamily().check(ModelSpec("open_clip", name))
+        with pytest.raises(UsageError, match="no text decoder"):
             CocaGenerator(ModelSpec("open_clip", str(path)), Access())
+
+    def test_the_librarys_own_cocas_are_known(self):
+        OpenClipFamily().check(ModelSpec("open_clip", "coca_ViT-B-32"))
 
     def test_an_unknown_decoding_is_refused(self, coca):
         with pytest.raises(UsageError, match="Unknown decoding 'magic'"):

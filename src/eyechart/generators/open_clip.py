@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from importlib.util import find_spec
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,6 +38,9 @@ class OpenClipFamily:
     def check(self, spec: ModelSpec) -> None:
         """Refuse what open_clip does not know, and what is plainly no CoCa."""
         encoders.OpenClipFamily().check(spec)
+        architecture = _architecture(spec)
+        if architecture is not None and "multimodal_cfg" not in architecture:
+            raise _no_decoder(spec)
         decoding = _settings(spec).get("decoding", "greedy")
         if decoding not in DECODINGS:
             raise UsageError(f"Unknown decoding {decoding!r}.", advice=f"Known: {', '.join(DECODINGS)}.")
@@ -59,7 +65,7 @@ class CocaGenerator:
         self.encoder = encoders.OpenClipEncoder(encoder_spec)
         self.batch_size = access.batch_size
         if not hasattr(self.encoder.model, "text_decoder"):
-            raise ModelError(f"{spec.label} has no text decoder.", advice="captioning needs a CoCa model of open_clip.")
+            raise _no_decoder(spec)
         able = _library_decodes()
         self.decoding = _settings(spec).get("decoding") or ("beam_search" if able else "greedy")
         if self.decoding == "beam_search" and not able:
@@ -135,6 +141,23 @@ def _picture(prompt: Prompt) -> Any:
             if not isinstance(part, str):
                 return part
     raise DataError("There is no picture to describe.")
+
+
+def _architecture(spec: ModelSpec) -> dict[str, Any] | None:
+    """Read the architecture where it is known without a network: the library's own, a file, or a saved folder."""
+    library = find_spec("open_clip")
+    places = [Path(spec.name), Path(spec.name.removeprefix(encoders.FOLDER)) / "open_clip_config.json"]
+    if library is not None and library.origin is not None:
+        places.append(Path(library.origin).parent / "model_configs" / f"{spec.name.replace('/', '-')}.json")
+    for path in places:
+        if path.is_file():
+            content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            return content.get("model_cfg", content)
+    return None
+
+
+def _no_decoder(spec: ModelSpec) -> UsageError:
+    return UsageError(f"{spec.label} has no text decoder.", advice="captioning needs a CoCa model of open_clip.")
 
 
 def _settings(spec: ModelSpec) -> dict[str, Any]:

@@ -127,7 +127,7 @@ class ZeroshotClassification(Task):
         classes = class_vectors(vectors, texts)
         if settings.get("save_clf"):
             classifier_files.save(classes, Path(settings["save_clf"]))
-        wanted = prompt_study.is_wanted(settings["prompt_sensitivity"], info, len(material.listing))
+        wanted = prompt_study.is_wanted(settings.get("prompt_sensitivity", "auto"), info, len(material.listing))
         return classes, prompt_study.by_template(vectors, info) if wanted else None
 
     def score(self, prediction: ClassificationPrediction, settings: Mapping[str, Any]) -> Outcome:

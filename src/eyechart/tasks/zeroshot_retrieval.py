@@ -117,7 +117,7 @@ def _score_captions(prediction: RetrievalPrediction, settings: Mapping[str, Any]
     for k in settings["recall_k"]:
         metrics[f"image_retrieval_recall@{k}"] = _hit_rate(image_ranks, k, to_image)
         metrics[f"text_retrieval_recall@{k}"] = _hit_rate(text_ranks, k, to_text)
-    full = settings["metrics"] == "full"
+    full = settings.get("metrics") == "full"
     wanted = [f"mean_recall@{k}" for k in settings["recall_k"]] if full else [settings.get("main_metric")]
     for name in filter(None, wanted):
         metrics[name] = _mean_recall(name, metrics)

@@ -23,6 +23,8 @@ from eyechart.vlm.scoring import EXACT
 TASK = "questions"
 VERSION = 1
 READER = "vlm"
+ONLY_DESCRIBE = {"open_clip"}
+"""Generators that describe pictures and read no question (CoCa)."""
 DEFAULT_OUTPUT = "{model}_{dataset}.json"
 
 
@@ -115,10 +117,9 @@ def model_spec(config: Config, name: str, dataset: str) -> ModelSpec:
     """Return the spec of a model that writes."""
     options = config.questions
     family = "python" if name.startswith(PREFIX) else config.model_type
-    if family not in plugins.names("generators"):
-        raise unknown_name(
-            "model type for questions", family, plugins.names("generators"), advice="Only models that write can answer."
-        )
+    able = [known for known in plugins.names("generators") if known not in ONLY_DESCRIBE]
+    if family not in able:
+        raise unknown_name("model type for questions", family, able, advice="Only models that write can answer.")
     chosen: dict[str, Any] = {"temperature": options.temperature, "max_tokens": options.max_tokens}
     settings = {key: value for key, value in chosen.items() if value is not None}
     extra = dict(config.model_options)
