@@ -152,7 +152,7 @@ def _architecture(spec: ModelSpec) -> dict[str, Any] | None:
     for path in places:
         if path.is_file():
             content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-            return content.get("model_cfg", content)
+            return dict(content.get("model_cfg", content))
     return None
 
 
