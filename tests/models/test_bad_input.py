@@ -189,11 +189,9 @@ def test_a_model_that_is_no_dual_encoder(tmp_path):
         load(ModelSpec("transformers", str(tmp_path)))
 
 
-def test_code_in_a_model_folder_needs_trust(zoo, tmp_path):
-    stand_in = zoo.case("internvl_c_retrieval_hf").spec.pretrained
-
+def test_code_in_a_model_folder_needs_trust(zoo):
     with pytest.raises(ModelError, match="brings its own code") as error:
-        load(ModelSpec("transformers", stand_in))
+        load(dataclasses.replace(zoo.case("remote-code").spec, options={}))
 
     assert "--trust-remote-code" in str(error.value)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from eyechart.types import ModelSpec
@@ -228,7 +229,71 @@ def blip2(folder: Path) -> Case:
     )
 
 
+REMOTE = """
+import torch
+from torch import nn
+from transformers import PretrainedConfig, PreTrainedModel
+
+
+class OwnConfig(PretrainedConfig):
+    model_type = "brings_its_own_code"
+
+    def __init__(self, width=16, words=49408, **options):
+        self.width, self.words = width, words
+        super().__init__(**options)
+
+
+class OwnModel(PreTrainedModel):
+    config_class = OwnConfig
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.see = nn.Conv2d(3, config.width, 8, 8)
+        self.read = nn.Embedding(config.words, config.width)
+        self.post_init()
+
+    def get_image_features(self, pixel_values):
+        return self.see(pixel_values).mean((2, 3))
+
+    def get_text_features(self, input_ids):
+        # It knows its padding (49407) by itself, as such models do.
+        read = (input_ids != 49407)[..., None].float()
+        return (self.read(input_ids) * read).sum(1) / read.sum(1)
+"""
+
+
+def remote_code(folder: Path) -> Case:
+    """A folder that brings its own Python code, as Jina-CLIP does; its text tower takes ids only."""
+    import torch
+    from transformers import AutoConfig, AutoModel, AutoProcessor, CLIPImageProcessor, CLIPProcessor
+
+    seeded()
+    folder.mkdir(parents=True)
+    (folder / "modeling_own.py").write_text(REMOTE)
+    where = {"AutoConfig": "modeling_own.OwnConfig", "AutoModel": "modeling_own.OwnModel"}
+    (folder / "config.json").write_text(json.dumps({"model_type": "brings_its_own_code", "auto_map": where}))
+    config = AutoConfig.from_pretrained(folder, trust_remote_code=True)
+    pixels = CLIPImageProcessor(size={"shortest_edge": 32}, crop_size={"height": 32, "width": 32})
+    save(folder, AutoModel.from_config(config, trust_remote_code=True), CLIPProcessor(pixels, clip_tokenizer(folder)))
+    model = AutoModel.from_pretrained(folder, trust_remote_code=True).eval()
+    processor = AutoProcessor.from_pretrained(folder, trust_remote_code=True)
+
+    def images(pictures):
+        with torch.no_grad():
+            inputs = processor(images=[picture.convert("RGB") for picture in pictures], return_tensors="pt")
+            return as_array(model.get_image_features(**inputs))
+
+    def texts(strings):
+        with torch.no_grad():
+            ids = [processor(text=text, truncation=True, return_tensors="pt")["input_ids"] for text in strings]
+            return as_array(torch.cat([model.get_text_features(row) for row in ids]))
+
+    spec = ModelSpec("transformers", str(folder), options={"trust_remote_code": True})
+    return Case(spec, images, texts, parts=(folder / "model.safetensors",))
+
+
 CASES = {
+    "remote-code": remote_code,
     "clip": clip,
     "chinese_clip": chinese_clip,
     "siglip": siglip,
