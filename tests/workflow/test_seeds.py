@@ -292,6 +292,16 @@ def test_the_command_line_runs_a_file_and_shows_the_results(place, capsys):
     assert json.loads(Path("mine/chinese-clip-vit-large-patch14-336px/muge_zeroshot_retrieval.json").read_text())
 
 
+def test_the_command_line_estimates_without_asking(place, capsys):
+    with OpenAIServer(models=("internvl2-8b",)) as server:
+        Path("task.json").write_text(json.dumps(seed_002_captions(server)))
+        code = main(["run", "task.json", "--dry-run", "--quiet"])
+
+    assert code == 0
+    assert "10 pictures, 10 requests, about" in capsys.readouterr().out
+    assert not server.requests
+
+
 def test_the_command_line_tells_what_is_wrong(place, capsys):
     Path("task.yaml").write_text("eval_config: {tool: clip_benchmark, eval: {modles: []}}")
 

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import Any
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from eyechart.run import JobReport
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,12 +32,44 @@ def run(args: argparse.Namespace) -> int:
 
     configs = [with_flags(config, args) for config in read_configs(args.config)]
     reports = list(run_configs(configs, choose_progress(quiet=args.quiet)))
-    show_reports(reports, quiet=args.quiet)
+    for line in dry_lines(reports):
+        sys.stdout.write(f"{line}\n")
+    show_reports([brief(report) for report in reports if not is_dry(report)], quiet=args.quiet)
     if args.quiet:
         for report in reports:
             if report.error:
                 sys.stderr.write(f"{report.error}\n")
     return 1 if any(report.error for report in reports) else 0
+
+
+def is_dry(report: JobReport) -> bool:
+    """Tell whether a report is an estimate."""
+    return report.result is not None and report.result.facts.get("dry_run") is True
+
+
+def dry_lines(reports: Sequence[JobReport]) -> Iterator[str]:
+    """Say what a run would ask for."""
+    for report in reports:
+        if report.result is not None and is_dry(report):
+            count = {key: f"{int(value):,}" for key, value in report.result.metrics.items()}
+            yield (
+                f"{report.result.model} on {report.result.dataset}: {count['pictures']} pictures, {count['requests']} "
+                f"requests, about {count['estimated_prompt_tokens']} prompt tokens and "
+                f"{count['estimated_completion_tokens']} completion tokens. Nothing was asked."
+            )
+
+
+SHOWN = ("ndcg_at_10", "mrr_at_10", "map_at_10", "recall_at_1", "recall_at_5", "recall_at_10", "recall_at_100")
+"""What the terminal shows of text retrieval; the file has all of it."""
+
+
+def brief(report: JobReport) -> JobReport:
+    """Leave the main metrics of text retrieval for the table."""
+    result = report.result
+    if result is None or result.task != "text_retrieval":
+        return report
+    metrics = {name: result.metrics[name] for name in SHOWN if name in result.metrics}
+    return replace(report, result=replace(result, metrics=metrics))
 
 
 def with_flags(config: Any, args: argparse.Namespace) -> Any:

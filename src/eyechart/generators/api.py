@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 from eyechart import api
@@ -53,14 +53,19 @@ class ApiGenerator:
         self.name = spec.name
         self.settings: dict[str, Any] = dict(spec.options.get("settings") or {})
         self.max_edge: int | None = spec.options.get("max_edge", MAX_EDGE)
-        self.client = make_client(spec, access)
+        self.spec, self.access = spec, access
         self.card = ModelCard(
             family="api",
             name=spec.name,
-            weights_digest=digest_json([self.client.api_base, spec.name]),
+            weights_digest=digest_json([check_api_base(spec.options["api_base"]), spec.name]),
             transform=digest_json([self.settings, self.max_edge]),
             precision="unknown",
         )
+
+    @cached_property
+    def client(self) -> api.ApiClient:
+        """Make the client when something is asked: who only counts needs no key."""
+        return make_client(self.spec, self.access)
 
     def generate(self, messages: Sequence[Message]) -> Answer:
         """Answer one conversation."""

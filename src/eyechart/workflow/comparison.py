@@ -164,11 +164,15 @@ def as_markdown(table: Comparison, missing: int = 0) -> str:
     lines = [about, "", f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
     for row in table.rows:
         cells = [f"{row.hits[k]:.3f} ({row.intervals[k].low:.3f} - {row.intervals[k].high:.3f})" for k in table.ks]
-        behind = ["", ""] if row.p_value is None else [f"{-row.difference:.3f}", f"{row.p_value:.3f}"]
+        behind = ["", ""] if row.p_value is None else [f"{-row.difference:.3f}", _probability(row.p_value)]
         lines.append(f"| {' | '.join([row.way.kind, row.way.model.replace('|', '/'), *cells, *behind])} |")
     if missing:
         lines += ["", f"{missing} of the ways failed and are not shown."]
     return "\n".join(lines) + "\n"
+
+
+def _probability(p: float) -> str:
+    return f"{p:.3f}" if p >= 0.0005 else "< 0.001"
 
 
 def as_csv(table: Comparison) -> str:
