@@ -53,13 +53,16 @@ def write_classification(
     shards: int = 2,
     split: str = "test",
     labels: list[int] | None = None,
+    first: int = 0,
 ) -> Path:
-    """Write a classification webdataset; sample i has picture i and label i modulo the classes."""
+    """Write a classification webdataset; sample i has picture first + i and label i modulo the classes."""
     (root / split).mkdir(parents=True, exist_ok=True)
     (root / "classnames.txt").write_text("\n".join(classes) + "\n", encoding="utf-8")
     (root / "zeroshot_classification_templates.txt").write_text("\n".join(templates) + "\n", encoding="utf-8")
     labels = labels if labels is not None else [i % len(classes) for i in range(n)]
-    rows = [[(f"s{i:07d}.png", png(i)), (f"s{i:07d}.cls", str(label).encode())] for i, label in enumerate(labels)]
+    rows = [
+        [(f"s{i:07d}.png", png(first + i)), (f"s{i:07d}.cls", str(label).encode())] for i, label in enumerate(labels)
+    ]
     write_shards(root / split, rows, shards)
     return root
 
