@@ -3,7 +3,7 @@ PYTHON ?= python3
 CORE := .venv
 DEV := .venv-dev
 
-.PHONY: demo test lint types tests browser parity catalogue-check probes large clean
+.PHONY: demo test lint types tests browser parity catalogue-check tfds-check probes large clean
 
 demo: $(CORE)/.done
 	$(CORE)/bin/eyechart demo
@@ -31,6 +31,12 @@ parity: $(DEV)/.done
 
 catalogue-check: $(DEV)/.done
 	$(DEV)/bin/python benchmarks/catalogue.py
+
+# TensorFlow is large and reads only data that somebody prepared as TFRecord: its test has an environment of its own.
+tfds-check:
+	$(PYTHON) -m venv .venv-tfds
+	.venv-tfds/bin/python -m pip install --quiet --disable-pip-version-check ".[tfds]" tensorflow-cpu pytest pytest-timeout hypothesis
+	.venv-tfds/bin/python -m pytest -q tests/catalogue/test_tfds.py
 
 # A table of 1 GB, streamed.
 large: $(DEV)/.done

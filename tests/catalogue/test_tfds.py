@@ -1,6 +1,7 @@
 """TensorFlow Datasets with small builders generated here, in ArrayRecord and without TensorFlow."""
 
 import io
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -25,12 +26,11 @@ NAMES = ["cat", "dog", "cow"]
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory):
     """Prepare three small datasets: one like most, one called cifar10 and one like dSprites."""
+    return prepare(tmp_path_factory.mktemp("tfds"), "array_record")
+
+
+def prepare(root, file_format):
     import tensorflow_datasets as tfds
-
-    def png(pixels):
-        from PIL import Image
-
-        return io.BytesIO(encoded(Image.fromarray(pixels)))
 
     features = tfds.features
     pictures = features.FeaturesDict(
@@ -55,21 +55,25 @@ def prepared(tmp_path_factory):
             def _generate_examples(self):
                 raise NotImplementedError
 
-        SmallBuilder(data_dir=str(root), file_format="array_record").download_and_prepare()
+        SmallBuilder(data_dir=str(root), file_format=file_format).download_and_prepare()
 
-    def rows(n):
-        for i in range(n):
-            yield i, {"image": io.BytesIO(encoded(picture(i), "jpg")), "label": i % 3}
-
-    def sprite_rows(n):
-        for i in range(n):
-            yield i, {"image": png(np.full((8, 8), i % 2, np.uint8)), "label_x_position": i}
-
-    root = tmp_path_factory.mktemp("tfds")
-    build("tiny_animals", pictures, rows)
-    build("cifar10", pictures, rows)
-    build("dsprites", sprites, sprite_rows)
+    build("tiny_animals", pictures, animals)
+    build("cifar10", pictures, animals)
+    build("dsprites", sprites, black_and_white)
     return root
+
+
+def animals(n):
+    for i in range(n):
+        yield i, {"image": io.BytesIO(encoded(picture(i), "jpg")), "label": i % 3}
+
+
+def black_and_white(n):
+    from PIL import Image
+
+    for i in range(n):
+        flat = Image.fromarray(np.full((8, 8), i % 2, np.uint8))
+        yield i, {"image": io.BytesIO(encoded(flat)), "label_x_position": i}
 
 
 def opened(name, root, **options):
@@ -157,6 +161,17 @@ def test_records_that_need_tensorflow_say_so(prepared, tmp_path, monkeypatch):
 
     with pytest.raises(MissingExtraError, match="prepared as tfrecord, which needs TensorFlow"):
         reader._rows(library, spec, builder, "test")
+
+
+@pytest.mark.skipif(find_spec("tensorflow") is None, reason="needs TensorFlow: run `make tfds-check`")
+def test_records_of_tensorflow_give_the_same_samples_in_the_same_order(prepared, tmp_path):
+    prepare(tmp_path, "tfrecord")
+
+    def samples(root):
+        return [(sample.id, sample.label, sample.image.read()) for sample in iter_samples(opened("tfds/cifar10", root))]
+
+    assert list(tmp_path.rglob("*.tfrecord*"))
+    assert samples(tmp_path) == samples(prepared)
 
 
 # ----------------------------------------------------------------------------------------- labels that VTAB makes
