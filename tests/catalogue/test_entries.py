@@ -67,6 +67,7 @@ def test_every_member_of_a_collection_is_a_dataset():
         ({"sources": []}, "sources: must be a list of at least one table"),
         ({"sources": [{"present": ["x"]}]}, "sources: each needs a reader or a base"),
         ({"manual": {"what": "x"}}, "manual: must have what, url and where"),
+        ({"subset": "imagenet-z"}, "'imagenet-z' is none of imagenet-a"),
         ({"splits": "test"}, "splits: must be a list of texts"),
     ],
 )

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from eyechart.datasets.named.imagenet import wnids
+from eyechart.datasets.imagenet_classes import wnids
 from eyechart.datasets.resolve import resolve_dataset
 from eyechart.errors import DataError
 from eyechart.listing import iter_samples, list_dataset

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from eyechart.datasets import prompt_pack
-from eyechart.datasets.named.imagenet import subset_indices, wnids
+from eyechart.datasets.imagenet_classes import subset_indices, wnids
 from eyechart.datasets.resolve import resolve_dataset
 from eyechart.errors import DataError, EyechartError, UsageError
 from eyechart.listing import list_dataset
 from eyechart.plan import make_plan, open_dataset
-from support.data import encoded, picture
+from support.data import encoded, picture, write_classification
 
 FACTS = json.loads((Path(__file__).parent.parent / "data" / "facts" / "datasets.json").read_text())
 TINY = {"model_type": "onnx", "model": ["eyechart-tiny"], "pretrained": ["eyechart-tiny"]}
@@ -126,6 +126,20 @@ def test_subsets_have_the_names_of_their_classes(pack, tmp_path, name):
     assert [entry.label for entry in listing.entries] == [0, 100, 199]
     full = prompt_pack.classnames("imagenet1k", "en")
     assert listing.info.classnames == tuple(full[i] for i in indices)
+
+
+def test_a_webdataset_of_a_known_name_speaks_the_pack_s_languages(pack, tmp_path):
+    names = tuple(prompt_pack.classnames("imagenet1k", "en"))
+    write_classification(tmp_path / "full", classes=names, n=3)
+    write_classification(tmp_path / "part", classes=tuple(names[i] for i in subset_indices("imagenet-a")), n=3)
+    chinese = prompt_pack.classnames("imagenet1k", "zh")
+
+    full = open_named("imagenet1k", tmp_path / "full", "cn").info
+    part = open_named("wds/imagenet-a", tmp_path / "part", "cn").info
+
+    assert full.classnames == chinese
+    assert part.classnames == tuple(chinese[i] for i in subset_indices("imagenet-a"))
+    assert len(full.templates) == len(part.templates) == 80
 
 
 def test_babel_imagenet_has_the_classes_of_a_language(pack, imagenet):

@@ -9,6 +9,7 @@ from eyechart.datasets.webdataset import open_webdataset
 from eyechart.errors import DataError
 from eyechart.listing import iter_samples, list_dataset
 from eyechart.progress import NoProgress
+from eyechart.run import evaluate
 from eyechart.types import DatasetSpec
 from support.data import write_classification, write_retrieval
 from support.file_server import serving
@@ -210,6 +211,20 @@ def test_the_cache_is_where_the_user_wants_it(site, tmp_path):
     read(site, cache_dir=str(tmp_path / "mine"))
 
     assert len(list((tmp_path / "mine").rglob("*.tar"))) == 2
+
+
+def test_a_whole_evaluation_from_afar_equals_the_one_from_the_folder(site, tmp_path):
+    settings = {"model_type": "onnx", "model": ["eyechart-tiny"], "dataset": ["wds/x"], "language": ["en"]}
+
+    (near,) = evaluate(**settings, dataset_root=str(tmp_path / "site" / "wds_x"), output=str(tmp_path / "near.json"))
+    (far,) = evaluate(**settings, dataset_root=f"{site.url}/wds_x", output=str(tmp_path / "far.json"))
+    site.requests.clear()
+    (again,) = evaluate(**settings, dataset_root=f"{site.url}/wds_x", output=str(tmp_path / "again.json"), offline=True)
+
+    assert near.metrics == far.metrics == again.metrics
+    assert near.data["fingerprint"] == far.data["fingerprint"] == again.data["fingerprint"]
+    assert far.data["source"] == f"{site.url}/wds_x"
+    assert site.requests == []
 
 
 # ------------------------------------------------------------------------------------------------------- others

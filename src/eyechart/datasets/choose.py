@@ -60,6 +60,8 @@ def prompt_options(entry: Entry) -> dict[str, Any]:
     prompts: dict[str, Any] = {"classnames": entry.classnames, "templates": entry.templates or "imagenet1k"}
     if not entry.templates and not entry.own_templates:
         prompts["fallback"] = True
+    if entry.subset:
+        prompts["subset"] = entry.subset
     if entry.own_classnames:
         prompts["own_classnames"] = list(entry.own_classnames)
     if entry.own_templates:

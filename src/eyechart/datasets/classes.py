@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from eyechart.datasets import prompt_pack
+from eyechart.datasets.imagenet_classes import N_CLASSES, subset_indices
 from eyechart.datasets.text_lists import as_names, as_templates, find_entry, list_for
 from eyechart.languages import is_main
 from eyechart.types import DatasetInfo, DatasetSpec, Kind, Notice
@@ -29,9 +30,7 @@ class ClassTexts:
     notes: tuple[Notice, ...] = ()
 
 
-def read_class_texts(
-    folder: Path | None, spec: DatasetSpec, names: tuple[str, ...] = (), subset: Sequence[int] = ()
-) -> ClassTexts:
+def read_class_texts(folder: Path | None, spec: DatasetSpec, names: tuple[str, ...] = ()) -> ClassTexts:
     """Collect names and templates: the user's files, those in the folder, the catalogue's, then what the reader knows.
 
     Args:
@@ -39,11 +38,11 @@ def read_class_texts(
             language than English, ``classnames.de.txt`` and so on.
         spec: The options ``classname_file``, ``template_file``, ``allow_blank_classnames`` and ``prompts`` count.
         names: Class names that the reader found itself (folder names), in English.
-        subset: The classes of this dataset, if it has only some of those in a longer list (ImageNet's).
     """
     classnames = _classnames(folder, spec, names)
-    if subset and len(classnames) > len(subset) and len(classnames) > max(subset):
-        classnames = tuple(classnames[i] for i in subset)
+    subset = _prompts(spec).get("subset")
+    if subset and len(classnames) == N_CLASSES:
+        classnames = tuple(classnames[i] for i in subset_indices(subset))
     templates, prompts, notes = _templates(folder, spec, has_classes=bool(classnames))
     return ClassTexts(classnames, templates, prompts, notes)
 

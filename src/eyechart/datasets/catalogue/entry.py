@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, get_args
 
+from eyechart.datasets.imagenet_classes import SUBSETS
 from eyechart.errors import UsageError, nearest
 from eyechart.languages import find_same, flores_codes
 from eyechart.types import Kind
@@ -66,6 +67,7 @@ class Entry:
     whole: bool = False
     classnames: str = ""
     templates: str = ""
+    subset: str = ""
     own_classnames: tuple[str, ...] = ()
     own_templates: tuple[str, ...] = ()
     domain: str = ""
@@ -114,9 +116,22 @@ def _frozen(value: Any) -> Any:
 _FIELDS = {item.name for item in fields(Entry)} - {"name"}
 _REQUIRED = ("title", "kind", "languages", "splits", "sources", "licence", "citation", "metric")
 _SOURCE_FIELDS = {item.name for item in fields(Source)} - {"settings"}
-_TEXT = ("title", "kind", "licence", "citation", "metric", "classnames", "templates", "domain", "homepage", "note")
+_TEXT = (
+    "title",
+    "kind",
+    "licence",
+    "citation",
+    "metric",
+    "classnames",
+    "templates",
+    "subset",
+    "domain",
+    "homepage",
+    "note",
+)
 _LISTS = ("splits", "aliases", "own_classnames", "own_templates")
 _COUNTS = ("classes", "samples", "captions")
+_CHOICES = {"kind": get_args(Kind), "subset": tuple(SUBSETS)}
 
 
 def _problems(values: Mapping[str, Any]) -> Iterator[str]:
@@ -130,10 +145,17 @@ def _problems(values: Mapping[str, Any]) -> Iterator[str]:
     for key in _COUNTS:
         if key in values and not (isinstance(values[key], int) and values[key] > 0):
             yield f"{key}: must be a positive number"
-    if values.get("kind") not in (None, *get_args(Kind)):
-        yield f"kind: {values['kind']!r} is none of {', '.join(get_args(Kind))}"
-    languages = values.get("languages", [])
-    if languages != FLORES and not (_is_texts(languages) and ("languages" not in values or languages)):
+    yield from (
+        f"{key}: {values[key]!r} is none of {', '.join(some)}"
+        for key, some in _CHOICES.items()
+        if values.get(key, some[0]) not in some
+    )
+    yield from _structure_problems(values)
+
+
+def _structure_problems(values: Mapping[str, Any]) -> Iterator[str]:
+    languages = values.get("languages", ["en"])
+    if languages != FLORES and not (_is_texts(languages) and languages):
         yield f"languages: must be a list of codes, or {FLORES!r}"
     if "manual" in values and set(values["manual"]) != {"what", "url", "where"}:
         yield "manual: must have what, url and where"

@@ -6,35 +6,17 @@ the right ones. Classes and pictures are in sorted order, as torchvision's Image
 
 from __future__ import annotations
 
-from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from eyechart.datasets.classes import class_info, read_class_texts
 from eyechart.datasets.folder import class_folders, pictures_in
+from eyechart.datasets.imagenet_classes import N_CLASSES, subset_indices, wnids
 from eyechart.datasets.layout import first_existing, own_split
 from eyechart.datasets.rows import RowDataset
 from eyechart.errors import DataError
 from eyechart.media import Picture
 from eyechart.types import DatasetSpec, Sample
-
-SUBSETS = {"imagenet-a": "a", "imagenet-r": "r", "imagenet-o": "o"}
-N_CLASSES = 1000
-
-
-@cache
-def wnids() -> dict[str, str]:
-    """Return the 1000 WordNet ids in class order, each with the letters of the subsets that have it."""
-    text = resources.files(__package__).joinpath("imagenet_wnids.txt").read_text(encoding="ascii")
-    rows = (line.partition(" ") for line in text.splitlines() if not line.startswith("#"))
-    return {wnid: subsets for wnid, _, subsets in rows}
-
-
-def subset_indices(name: str) -> tuple[int, ...]:
-    """Return the ImageNet class numbers of a subset such as imagenet-a, ascending."""
-    letter = SUBSETS[name]
-    return tuple(i for i, subsets in enumerate(wnids().values()) if letter in subsets)
 
 
 def open_imagenet(spec: DatasetSpec) -> RowDataset:
@@ -45,7 +27,7 @@ def open_imagenet(spec: DatasetSpec) -> RowDataset:
     base = first_existing(root, candidates, split=own_split(spec)) if root.is_dir() else None
     if base is None:
         raise DataError(f"There is no folder {root}.", advice="Check --dataset_root.")
-    subset = subset_indices(settings["subset"]) if "subset" in settings else tuple(range(N_CLASSES))
+    subset = subset_indices(spec.options.get("prompts", {}).get("subset", ""))
     label_of = _labels(settings, subset)
     folders = [folder for folder in class_folders(base) if not folder.name.startswith(".")]
     unknown = [folder.name for folder in folders if folder.name not in label_of]
@@ -60,7 +42,7 @@ def open_imagenet(spec: DatasetSpec) -> RowDataset:
         for folder in folders
         for path in pictures_in(folder)
     ]
-    texts = read_class_texts(None, spec, subset=subset)
+    texts = read_class_texts(None, spec)
     return RowDataset(class_info(spec, "classification", texts, base), tuple(samples))
 
 
