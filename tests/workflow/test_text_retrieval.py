@@ -211,6 +211,13 @@ def test_pooling_is_what_its_name_says(pooling):
     np.testing.assert_allclose(encoder.encode_texts(texts), expected.numpy(), atol=1e-5)
 
 
+def test_the_text_side_of_another_family_can_be_used(data):
+    [result] = run_task(config([{"model_name_or_path": "eyechart-tiny", "model_type": "onnx"}], limits=5))
+
+    assert result.model_card["family"] == "onnx"
+    assert result.counts["scored"] == 5
+
+
 def test_long_texts_are_cut_where_the_config_says_and_counted():
     short = TextFamily().load(ModelSpec("text", minilm(), options={"max_seq_length": 8}))
     whole = TextFamily().load(ModelSpec("text", minilm()))

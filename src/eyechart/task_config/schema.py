@@ -93,6 +93,9 @@ class TextModel(Endpoint):
     revision: str | None = None
     dimensions: int | None = Field(default=None, ge=1)
     model_type: str | None = None
+    """Ours: another model family whose text side shall be used, such as open_clip."""
+    pretrained: str = ""
+    """Ours: tag or checkpoint, for a family that needs one."""
     trust_remote_code: bool = False
     device: str = "auto"
     precision: Literal["auto", "fp32", "fp16", "bf16"] = "auto"

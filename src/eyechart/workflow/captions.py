@@ -18,10 +18,11 @@ from eyechart.engine.answers import StoredAnswers
 from eyechart.errors import EyechartError
 from eyechart.generators.base import Access, GeneratorFamily, LazyGenerator
 from eyechart.progress import Bar
+from eyechart.responses import Responses
 from eyechart.results import Result, is_done, read_result, write_result
 from eyechart.run import JobReport, make_result
 from eyechart.tasks import image_caption
-from eyechart.types import Answer, Job
+from eyechart.types import Answer, Job, Notice
 from eyechart.workflow.context import Context
 from eyechart.workflow.estimate import estimate
 from eyechart.workflow.layout import file_name
@@ -87,7 +88,7 @@ class CaptionStep:
         collection = image_caption.as_collection(prediction, listing)
         write_collection(collection, self.folder)
         context.log.info("Write files to %s", self.folder)
-        notices = (*listing.notices, *outcome.notices)
+        notices = (*listing.notices, *outcome.notices, *_damage(answers.table))
         profile = {"total": round(time.perf_counter() - start, 4)}
         result = make_result(self.job, listing, answers.card, prediction, outcome, notices, profile)
         successful = not result.failures
@@ -149,6 +150,12 @@ def _advancing(answers: Iterable[tuple[str, Answer]], bar: Bar) -> Iterator[tupl
     for answer in answers:
         bar.advance()
         yield answer
+
+
+def _damage(table: Responses) -> Iterator[Notice]:
+    if table.damaged:
+        text = f"{table.damaged} stored answers in {table.folder} are damaged; those pictures were asked again."
+        yield Notice("damaged_answers", table.damaged, text)
 
 
 def _spent(before: Usage, after: Usage) -> dict[str, int]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from eyechart import plugins
 from eyechart.api import ApiClient, Budget
 from eyechart.engine.local import LocalEmbeddings
 from eyechart.errors import UsageError, nearest
@@ -24,6 +25,7 @@ from eyechart.types import ModelSpec
 from eyechart.workflow.context import Context
 from eyechart.workflow.models import access_of
 
+TEXT = "text"
 BATCH = 32
 WITHOUT_EFFECT = frozenset({"show_progress_bar", "normalize_embeddings", "convert_to_tensor", "convert_to_numpy"})
 """Arguments of ``encode`` that cannot change a number here: vectors are always compared by cosine."""
@@ -66,7 +68,7 @@ class PlannedText:
 
     def embeddings(self, context: Context) -> LocalEmbeddings:
         """Return the encoder behind the embedding store."""
-        family: Family = TextApiFamily(self.client(), self.batch_size) if self.is_remote else TextFamily()
+        family = TextApiFamily(self.client(), self.batch_size) if self.is_remote else family_of(self.entry)
         # A remote encoder is asked several times at once, so it gets several requests' worth of texts at a time.
         size = self.batch_size * (self.access.concurrency if self.is_remote else 1)
         return LocalEmbeddings(
@@ -87,15 +89,23 @@ def plan_text(entry: TextModel, requests: Requests, budget: Budget, encode_kwarg
     """Check a text model and find out how to make it."""
     batch = _batch_size({**encode_kwargs, **entry.encode_kwargs}, REQUEST_SIZE if entry.api_base else BATCH)
     spec = _spec(entry)
-    if entry.api_base:
-        TextApiFamily().check(spec)
-    elif entry.is_cross_encoder:
+    if entry.is_cross_encoder and not entry.api_base:
         cross_encoder.check(spec)
     else:
-        TextFamily().check(spec)
+        family_of(entry).check(spec)
     concurrency = requests.concurrency or DEFAULT_CONCURRENCY
     access = access_of(entry, requests, budget, concurrency=concurrency, batch_size=batch)
     return PlannedText(entry, spec, access, batch, {} if entry.is_cross_encoder else _prompts(entry, spec))
+
+
+def family_of(entry: TextModel) -> Family:
+    """Return the family of an encoder: through sentence-transformers, unless the entry names another one."""
+    if entry.api_base:
+        return TextApiFamily()
+    if entry.model_type in (None, TEXT):
+        return TextFamily()
+    family: Family = plugins.load("models", str(entry.model_type))()
+    return family
 
 
 def _spec(entry: TextModel) -> ModelSpec:
@@ -112,8 +122,8 @@ def _spec(entry: TextModel) -> ModelSpec:
     }
     if not Path(entry.model_name_or_path).exists():
         options |= {"hub": entry.hub, "revision": entry.revision}
-    family = "cross-encoder" if entry.is_cross_encoder else entry.model_type or "text"
-    return ModelSpec(family, entry.model_name_or_path, "", precision, entry.device, _given(options))
+    family = "cross-encoder" if entry.is_cross_encoder else entry.model_type or TEXT
+    return ModelSpec(family, entry.model_name_or_path, entry.pretrained, precision, entry.device, _given(options))
 
 
 def _given(options: dict[str, Any]) -> dict[str, Any]:
