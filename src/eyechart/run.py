@@ -148,7 +148,8 @@ def run_job(job: Job, model: LazyEncoder, session: Session, config: Config) -> R
         progress=session.progress,
         watch=watch,
     )
-    material = Material(listing, embeddings, partial(session.listing, job), job.model.device, job.on_error)
+    first_device = job.model.device.partition(",")[0]
+    material = Material(listing, embeddings, partial(session.listing, job), first_device, job.on_error)
     prediction = task.predict(material, job.settings)
     with watch.phase("score"):
         outcome = score_with_groups(task, prediction, job.settings)
@@ -157,9 +158,10 @@ def run_job(job: Job, model: LazyEncoder, session: Session, config: Config) -> R
         watch.add("load", model.load_seconds)
     profile = watch.seconds() | {"total": round(time.perf_counter() - start, 4)}
     result = make_result(job, listing, model.card, prediction, outcome, notices, profile)
+    known: dict[str, Any] = {"device": model.device}
     if embeddings.encoded and profile.get("encode images"):
-        rate = {"throughput": round(embeddings.encoded / profile["encode images"], 2)}
-        result = dataclasses.replace(result, provenance=dict(result.provenance) | rate)
+        known["throughput"] = round(embeddings.encoded / profile["encode images"], 2)
+    result = dataclasses.replace(result, provenance=dict(result.provenance) | known)
     records = with_thumbnails(outcome.records, listing.samples(), config.thumbnails)
     return write_result(with_dumps(result, listing, config), records, job.output)
 

@@ -31,10 +31,19 @@ def test_a_batch_is_split_between_devices_and_comes_back_in_order(zoo, name, dev
 
 
 def test_auto_takes_every_gpu_and_else_the_cpu(monkeypatch):
+    for name in torch_tools.LOCAL_RANKS:
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
     assert choose_devices("auto") == ["cuda:0", "cuda:1", "cuda:2"]
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
     assert choose_devices("auto") == ["cpu"]
+
+
+def test_a_process_of_several_takes_one_gpu(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
+    monkeypatch.setenv("LOCAL_RANK", "6")
+
+    assert choose_devices("auto") == ["cuda:2"]
 
 
 @pytest.mark.parametrize("wanted", ["cuda:7", "gpu", "cpu,cuda:9"])

@@ -63,6 +63,7 @@ def test_the_card_goes_into_the_result(zoo, place):
     assert result.model_card["fingerprint"] == card.fingerprint
     assert result.model_card["weights_digest"] == card.weights_digest
     assert (result.model_card["parameters"], result.model_card["image_size"]) == (card.parameters, 32)
+    assert (result.provenance["device"], result.provenance["precision"]) == ("cpu", "fp32")
 
 
 def test_a_run_goes_on_with_smaller_batches_when_memory_is_short(zoo, place, monkeypatch):

@@ -48,6 +48,11 @@ class LazyEncoder:
         return self._encoder is not None
 
     @property
+    def device(self) -> str:
+        """Name where it computes: the devices of the loaded model, or what was asked for if nothing was computed."""
+        return ",".join(getattr(self._encoder, "devices", ())) or self.spec.device
+
+    @property
     def card(self) -> ModelCard:
         """Return the card, from the cache if this very model was loaded before."""
         if self._card is None:

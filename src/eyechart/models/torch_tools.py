@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -26,15 +27,22 @@ CPU_INSTRUCTIONS = {
     "amp": ("avx512_bf16", "amx_bf16"),
 }
 """What makes a precision fast on an x86 CPU: any one of these."""
+LOCAL_RANKS = ("LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK")
+"""Which process of this machine am I: set by launchers."""
 OUT_OF_MEMORY = re.compile(r"out of memory|can't allocate memory|not enough memory|bad_alloc", re.IGNORECASE)
 
 
 def choose_devices(wanted: str) -> list[str]:
-    """Resolve ``--device``: ``auto`` is every GPU there is, else the CPU; several are separated by commas."""
+    """Resolve ``--device``: ``auto`` is every GPU there is, else the CPU; several are separated by commas.
+
+    A process that torchrun or Slurm started beside others takes one GPU, by its number on this machine.
+    """
     import torch
 
     if wanted == "auto":
-        return [f"cuda:{i}" for i in range(torch.cuda.device_count())] or ["cpu"]
+        devices = [f"cuda:{i}" for i in range(torch.cuda.device_count())] or ["cpu"]
+        mine = next((os.environ[name] for name in LOCAL_RANKS if os.environ.get(name, "").isdigit()), None)
+        return [devices[int(mine) % len(devices)]] if mine is not None else devices
     devices = [name.strip() for name in wanted.split(",")]
     for name in devices:
         try:
