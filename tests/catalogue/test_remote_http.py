@@ -11,6 +11,7 @@ from eyechart.listing import iter_samples, list_dataset
 from eyechart.progress import NoProgress
 from eyechart.run import evaluate
 from eyechart.types import DatasetSpec
+from support.counting import CountingProgress
 from support.data import write_classification, write_retrieval
 from support.file_server import serving
 
@@ -254,30 +255,9 @@ def test_a_single_file_is_fetched_through_the_cache(tmp_path):
 
 def test_progress_counts_every_byte_once(site):
     site.cut["wds_x/test/0.tar"] = [5000]
-    seen = Counter()
+    seen = CountingProgress()
     dataset = open_webdataset(spec(site))
 
     dataset.fetch(seen)
 
     assert seen.totals["fetching 0.tar"] == seen.done["fetching 0.tar"] == dataset._sizes["test/0.tar"]
-
-
-class Counter(NoProgress):
-    def __init__(self):
-        self.totals, self.done = {}, {}
-
-    def step(self, name, total):
-        from contextlib import contextmanager
-
-        counter = self
-
-        class Bar:
-            def advance(self, count=1):
-                counter.done[name] = counter.done.get(name, 0) + count
-
-        @contextmanager
-        def bar():
-            counter.totals[name] = total
-            yield Bar()
-
-        return bar()

@@ -8,6 +8,7 @@ from eyechart.errors import DataError
 from eyechart.listing import iter_samples
 from eyechart.progress import NoProgress
 from eyechart.types import DatasetSpec
+from support.counting import CountingProgress
 from support.data import write_classification
 from support.hub_server import hub_serving
 
@@ -74,6 +75,19 @@ def test_a_broken_transfer_is_resumed(hub, tmp_path, which, monkeypatch):
 
     assert read(find(which)) == local(tmp_path)
     assert ("test/0.tar", "bytes=5000-") in hub.fetched
+
+
+@pytest.mark.parametrize("which", HUBS)
+def test_progress_counts_every_byte_once(hub, tmp_path, which):
+    seen = CountingProgress()
+
+    open_webdataset(find(which)).fetch(seen)
+
+    sizes = {
+        f"fetching test/{i}.tar": (tmp_path / "hub/clip-benchmark/wds_mnist/test" / f"{i}.tar").stat().st_size
+        for i in (0, 1)
+    }
+    assert seen.totals == seen.done == sizes
 
 
 @pytest.mark.parametrize("which", HUBS)

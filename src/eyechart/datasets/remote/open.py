@@ -27,11 +27,11 @@ def open_files(root: str, options: Mapping[str, Any]) -> Files:
     cache, offline = cache_folder(options), bool(options.get("offline"))
     match = HUB_ADDRESS.match(root)
     if match and match["host"] in HUGGINGFACE:
-        from eyechart.datasets.remote.hubs import HuggingFaceFiles
+        from eyechart.datasets.remote.huggingface import HuggingFaceFiles
 
         return HuggingFaceFiles(match["repo"], match["revision"] or "main", cache, offline)
     if match and match["host"] in MODELSCOPE:
-        from eyechart.datasets.remote.hubs import ModelScopeFiles
+        from eyechart.datasets.remote.modelscope import ModelScopeFiles
 
         return ModelScopeFiles(match["repo"], match["revision"] or "master", cache, offline)
     from eyechart.datasets.remote.http import open_http
