@@ -1,6 +1,8 @@
 """Webdatasets behind a real web server: resuming, checking, caching, and telling errors apart."""
 
 import socket
+import subprocess
+import sys
 
 import pytest
 
@@ -73,6 +75,20 @@ def test_what_is_in_the_cache_is_not_fetched_again(site, tmp_path):
     read(site)
     read(site)
 
+    assert site.count("GET", "wds_x/test/0.tar") == 1
+
+
+def test_several_processes_share_one_download(site, tmp_path):
+    code = (
+        "import sys\nfrom eyechart.datasets.webdataset import open_webdataset\n"
+        "from eyechart.listing import iter_samples\nfrom eyechart.types import DatasetSpec\n"
+        "print(len(list(iter_samples(open_webdataset(DatasetSpec('x', 'wds', sys.argv[1]))))))\n"
+    )
+    words = [sys.executable, "-c", code, f"{site.url}/wds_x"]
+
+    processes = [subprocess.Popen(words, stdout=subprocess.PIPE, text=True) for _ in range(4)]
+
+    assert [process.communicate()[0].strip() for process in processes] == ["12"] * 4
     assert site.count("GET", "wds_x/test/0.tar") == 1
 
 

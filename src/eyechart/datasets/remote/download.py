@@ -97,9 +97,7 @@ def download(
     target.parent.mkdir(parents=True, exist_ok=True)
     mark = hashlib.blake2b(f"{url}\0{head.version}\0{head.size}".encode(), digest_size=6).hexdigest()
     part = target.with_name(f"{target.name}.{mark}.part")
-    with _alone(part), progress.step(f"fetching {target.name}", head.size) as bar:
-        if target.exists():
-            return
+    with progress.step(f"fetching {target.name}", head.size) as bar:
         bar.advance(_size(part))
         failures = 0
         while head.size is None or _size(part) < head.size:
@@ -183,14 +181,15 @@ def _size(path: Path) -> int:
 
 
 @contextmanager
-def _alone(part: Path) -> Iterator[None]:
-    """Keep a second process from writing the same partial file: it waits, then finds the target complete."""
+def alone(target: Path) -> Iterator[None]:
+    """Let one process at a time fetch a file; the others wait, and should then look whether it is there."""
+    target.parent.mkdir(parents=True, exist_ok=True)
     try:
         import fcntl
     except ImportError:  # Windows: two processes may both download; the last one to finish wins, whole
         yield
         return
     # The lock file stays: whoever removed it could remove one that another process has just locked.
-    with part.with_name(f".{part.name}.lock").open("w") as stream:
+    with target.with_name(f".{target.name}.lock").open("w") as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)
         yield

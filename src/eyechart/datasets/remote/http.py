@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import atexit
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache, cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
 from eyechart.api.transport import is_loopback
-from eyechart.datasets.remote.download import Head, download, read_head, read_small
+from eyechart.datasets.remote.download import Head, alone, download, read_head, read_small
 from eyechart.datasets.remote.errors import no_dataset, not_cached, redacted
 from eyechart.datasets.remote.files import COMMON_SPLITS
 from eyechart.datasets.tarshard import check_whole
@@ -22,9 +22,19 @@ from eyechart.progress import NoProgress, Progress
 if TYPE_CHECKING:
     import httpx2
 
-INDEX = ".eyechart-index.json"
-"""What is known of the files in a cache folder: size and version of those that exist, null for those that do not."""
+NOTES = ".eyechart"
+"""A folder in the mirror with a note for each file that was asked for: what is known of it, null if there is none."""
 TIMEOUT = 60.0
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of a file on the server."""
+
+    size: int | None
+    version: str
+    fetched: bool
+    """The mirror has it, whole and checked."""
 
 
 @dataclass(frozen=True)
@@ -51,20 +61,11 @@ class HttpFiles:
     def _client(self) -> httpx2.Client:
         return _client(is_loopback(self.root))
 
-    @cached_property
-    def _index(self) -> dict[str, Any]:
-        path = self.folder / INDEX
-        if not path.is_file():
-            return {}
-        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        return content
-
     def small(self, name: str) -> Path | None:
         """Read the file again each time, unless offline: it is small, and a stale list of classes would be worse."""
         path = self.folder / name
         if self.offline:
-            self._need_known(name)
-            return path if path.is_file() else None
+            return path if self._known(name) else None
         data = read_small(self._client, self._url(name))
         if data is None:
             path.unlink(missing_ok=True)
@@ -72,7 +73,7 @@ class HttpFiles:
             return None
         if not path.is_file() or path.read_bytes() != data:
             write_atomic(path, data)
-        self._remember(name, Head(len(data), ""))
+        self._remember(name, Known(len(data), "", fetched=True))
         return path
 
     def size(self, name: str) -> int | None:
@@ -86,23 +87,23 @@ class HttpFiles:
 
     def fetch(self, name: str, progress: Progress) -> Path:
         """Download the file, unless the cache has this version of it."""
-        path = self.folder / name
-        known = self._index.get(name)
         head = self._head(name)
         if head is None:
             raise DataError(
                 f"{self.address} has no {name}.", advice="nshards.txt counts it: the copy there is incomplete."
             )
-        if path.is_file():
-            if known and known.get("fetched") == head.version and path.stat().st_size == (head.size or known["size"]):
-                return path
-            path.unlink()
+        path = self.folder / name
+        if self._is_here(name, head):
+            return path
         if self.offline:
             raise not_cached(self.address, name)
-        download(self._client, self._url(name), path, head, progress)
-        if name.endswith(".tar"):
-            self._check_tar(name, path)
-        self._remember(name, Head(path.stat().st_size, head.version), fetched=True)
+        with alone(path):
+            if not self._is_here(name, head):
+                path.unlink(missing_ok=True)
+                download(self._client, self._url(name), path, head, progress)
+                if name.endswith(".tar"):
+                    self._check_tar(name, path)
+                self._remember(name, Known(path.stat().st_size, head.version, fetched=True))
         return path
 
     def splits(self) -> list[str]:
@@ -116,28 +117,47 @@ class HttpFiles:
 
     def _head(self, name: str) -> Head | None:
         if self.offline:
-            self._need_known(name)
-            known = self._index[name]
-            return None if known is None else Head(known["size"], known["version"])
+            known = self._known(name)
+            return None if known is None else Head(known.size, known.version)
         head = read_head(self._client, self._url(name))
-        known = self._index.get(name) or {}
-        if head is None or (known.get("size"), known.get("version")) != (head.size, head.version):
-            self._remember(name, head)
+        if head is None:
+            self._remember(name, None)
+        elif not self._is_here(name, head):
+            self._remember(name, Known(head.size, head.version, fetched=False))
         return head
 
-    def _need_known(self, name: str) -> None:
-        if name not in self._index:
-            raise not_cached(self.address, name)
+    def _is_here(self, name: str, head: Head) -> bool:
+        """Tell whether the cache has exactly this version of a file."""
+        path = self.folder / name
+        known = self._read_note(name)
+        return (
+            known is not None
+            and known.fetched
+            and known.version == head.version
+            and head.size in (None, known.size)
+            and path.is_file()
+            and path.stat().st_size == known.size
+        )
 
-    def _remember(self, name: str, head: Head | None, *, fetched: bool = False) -> None:
-        entry = None if head is None else {"size": head.size, "version": head.version}
-        if entry is not None:
-            before = self._index.get(name) or {}
-            entry["fetched"] = head.version if fetched and head else before.get("fetched")
-        if name in self._index and self._index[name] == entry:
-            return
-        self._index[name] = entry
-        write_atomic(self.folder / INDEX, json.dumps(self._index, indent=1, sort_keys=True).encode())
+    def _known(self, name: str) -> Known | None:
+        """Return what earlier runs found out about a file: nothing if the server did not have it."""
+        if not self._note(name).is_file():
+            raise not_cached(self.address, name)
+        return self._read_note(name)
+
+    def _note(self, name: str) -> Path:
+        return self.folder / NOTES / f"{name.replace('/', '--')}.json"
+
+    def _read_note(self, name: str) -> Known | None:
+        try:
+            content = json.loads(self._note(name).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+        return Known(**content) if content else None
+
+    def _remember(self, name: str, known: Known | None) -> None:
+        if known is None or self._read_note(name) != known:
+            write_atomic(self._note(name), json.dumps(known and asdict(known)).encode())
 
     def _check_tar(self, name: str, path: Path) -> None:
         """Refuse a shard that is already cut short on the server, and do not keep it."""
