@@ -107,7 +107,8 @@ class Planner:
         spec = self.dataset_spec(name, language)
         dataset = self.open(spec)
         info = dataset.info
-        task = self.task(task_name if task_name != "auto" else TASK_OF_KIND[info.kind])
+        task_name = task_name if task_name != "auto" else TASK_OF_KIND[info.kind]
+        task = self.task(task_name)
         if task.needs == "generator":
             model = writer_spec(config, model)
         settings = {
@@ -123,9 +124,9 @@ class Planner:
         return Job(
             model=model,
             dataset=spec,
-            task=task.name,
+            task=task_name,
             settings=settings,
-            output=fill_output(config.output, model, name, language, task.name),
+            output=fill_output(config.output, model, name, language, task_name),
             batch_size=config.batch_size,
             workers=config.num_workers,
             on_error=config.on_error,

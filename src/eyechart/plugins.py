@@ -11,6 +11,8 @@ from eyechart.errors import UsageError, unknown_name
 
 Group = Literal["models", "generators", "datasets", "tasks", "benchmarks", "vlms"]
 
+PYTHON = "python:"
+
 BUILT_IN: dict[Group, dict[str, str]] = {
     "models": {
         "api": "eyechart.models.api:ApiFamily",
@@ -80,10 +82,14 @@ def names(group: Group) -> list[str]:
 def load(group: Group, name: str) -> Any:
     """Import the object behind a name.
 
+    A task may also be ``python:module:Class``.
+
     Raises:
         UnknownNameError: If nobody registered the name; the nearest ones are named.
         UsageError: If a third party's plugin cannot be imported.
     """
+    if group == "tasks" and name.startswith(PYTHON):
+        return _own(name)
     target = BUILT_IN[group].get(name)
     if target is not None:
         module, _, attribute = target.partition(":")
@@ -99,6 +105,20 @@ def load(group: Group, name: str) -> Any:
             f"The {_WORDS[group]} {name!r} of the package {package!r} cannot be loaded ({error}).",
             advice=f"Reinstall or remove {package}.",
         ) from error
+
+
+def _own(name: str) -> Any:
+    """Import a task of the user's own: ``python:module.path:Class``, installed or a file in the working folder."""
+    from eyechart.models.python import see_working_folder
+
+    module, colon, attribute = name.removeprefix(PYTHON).partition(":")
+    if not colon or not module or not attribute:
+        raise UsageError(f"{name!r} is not python:module:Class.", advice="Write for example python:my_tasks:Margin.")
+    see_working_folder()
+    try:
+        return getattr(import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise UsageError(f"The task {name!r} cannot be loaded ({error}).", advice="Check the module's name.") from error
 
 
 _WORDS: dict[Group, str] = {

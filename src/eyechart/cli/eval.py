@@ -39,6 +39,7 @@ def _what(parser: argparse.ArgumentParser) -> None:
     add("--dataset_root", default="root", help="folder; {dataset} and {dataset_cleaned} are replaced")
     add("--split", "--test_split", dest="split", default="test", help="which part of the dataset")
     add("--task", nargs="+", default=["auto"], help="one or several; auto reads the dataset's description")
+    add("--task_option", nargs="+", default=[], metavar="KEY=VALUE", help="settings of a task of your own")
     add("--language", nargs="+", default=["en"], help="languages of class names and captions")
     add("--limit", type=int, help="score only the first N samples")
     add("--annotation_file", default="", help="annotation file of a named retrieval dataset")
@@ -172,7 +173,7 @@ def option_of(text: str) -> tuple[str, Any]:
     """Read ``key=value``; true, false and numbers are meant as such."""
     key, equals, value = text.partition("=")
     if not equals or not key:
-        raise UsageError(f"--model_option: {text!r} is not KEY=VALUE.")
+        raise UsageError(f"{text!r} is not KEY=VALUE.", advice="Write --model_option and --task_option like that.")
     try:
         return key, json.loads(value)
     except ValueError:
@@ -220,6 +221,7 @@ def settings_of(args: argparse.Namespace) -> dict[str, Any]:
     """Turn parsed flags into the settings of `eyechart.config.Config`."""
     values = {key: value for key, value in vars(args).items() if key not in _NOT_SETTINGS}
     values["task_options"] = {key: values.pop(key) for key in _TASK_OPTIONS}
+    values["task_options"] |= dict(option_of(text) for text in values.pop("task_option"))
     values["model_options"] = dict(option_of(text) for text in values.pop("model_option"))
     values["questions"] = {key: values.pop(key) for key in _QUESTIONS}
     if args.amp or args.no_amp:

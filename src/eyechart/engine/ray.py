@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from eyechart import plugins
 from eyechart.config import Config
 from eyechart.engine.local import LocalEmbeddings
 from eyechart.errors import EyechartError, UsageError, missing_extra
@@ -104,6 +105,7 @@ def run_jobs(
         address: An existing cluster (``auto``, ``ray://...``); without it, one is started on this machine.
         workers: How many; by default one per GPU, or per CPU where there is no GPU.
     """
+    _check_encoders(jobs)
     jobs = [replace(job, output=job.output.absolute()) for job in jobs]
     todo = []
     for job in jobs:
@@ -122,6 +124,18 @@ def run_jobs(
             yield report if isinstance(report, JobReport) else JobReport(call.arguments[0], error=report)
     finally:
         crew.dismiss()
+
+
+def _check_encoders(jobs: Sequence[Job]) -> None:
+    """Refuse models that write: what they cost is elsewhere, or does not fit beside another one."""
+    from eyechart.vlm.plan import TASK as QUESTIONS
+
+    for job in jobs:
+        if job.task == QUESTIONS or plugins.load("tasks", job.task).needs == "generator":
+            raise UsageError(
+                f"--engine ray shares out the work of encoders; {job.title} asks a model that writes.",
+                advice="Run it without --engine ray.",
+            )
 
 
 def _chunks(crew: Crew, jobs: Sequence[Job]) -> Iterator[Call]:

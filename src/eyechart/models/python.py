@@ -39,7 +39,7 @@ class PythonFamily:
     def check(self, spec: ModelSpec) -> None:
         """Refuse a path that is not ``module:factory`` or whose module does not exist; nothing of it is run."""
         module, _ = target_of(spec)
-        _see_working_folder()
+        see_working_folder()
         try:
             found = find_spec(module)
         except ModuleNotFoundError:
@@ -83,7 +83,7 @@ def target_of(spec: ModelSpec) -> tuple[str, str]:
 def find_factory(spec: ModelSpec) -> Callable[..., Any]:
     """Import the module and return the factory."""
     module, name = target_of(spec)
-    _see_working_folder()
+    see_working_folder()
     found = getattr(import_module(module), name, None)
     if not callable(found):
         raise UsageError(f"The module {module!r} has no function or class {name!r}.")
@@ -156,7 +156,7 @@ class OwnEncoder:
         return array
 
 
-def _see_working_folder() -> None:
+def see_working_folder() -> None:
     """Let the user's own file be found, after everything that is installed."""
     folder = str(Path.cwd())
     if folder not in sys.path:

@@ -203,9 +203,9 @@ def how_bad(record: Mapping[str, Any], form: Form) -> float:
 
 # ------------------------------------------------------------------------------------ metrics as means
 
-_ACCURACY = re.compile(r"(?:lp_)?acc(\d*)|accuracy|Overall")
+_ACCURACY = re.compile(r"(?:lp_|knn_|cluster_)?acc(\d*)|accuracy|Overall")
 _RECALL = re.compile(r"(image|text)_retrieval_recall@(\d+)")
-_MEAN_RECALL = re.compile(r"(?:lp_)?mean_per_class_recall")
+_MEAN_RECALL = re.compile(r"(?:lp_|knn_)?mean_per_class_recall")
 
 
 def metric_rows(columns: Columns, metric: str) -> MetricRows | None:

@@ -16,6 +16,10 @@ KINDS: Mapping[str, str] = {
     "zeroshot_classification": "classification",
     "zeroshot_retrieval": "retrieval",
     "linear_probe": "probe",
+    "logistic_probe": "probe",
+    "knn": "probe",
+    "clustering": "clustering",
+    "visual_sts": "similarity",
     "image_caption_selection": "selection",
     "captioning": "captioning",
     "image_caption": "captioning",
@@ -25,6 +29,7 @@ KINDS: Mapping[str, str] = {
 
 MAIN_METRICS = (
     ("lp_acc1",),
+    ("knn_acc1",),
     ("acc1",),
     ("mean_average_precision",),
     ("image_retrieval_recall@{k}", "text_retrieval_recall@{k}"),
@@ -32,6 +37,9 @@ MAIN_METRICS = (
     ("accuracy",),
     ("Overall",),
     ("main_score",),
+    ("ndcg_at_10",),
+    ("nmi",),
+    ("spearman",),
     ("CIDEr",),
     ("score",),
 )
