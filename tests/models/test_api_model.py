@@ -105,6 +105,11 @@ def test_wrong_options_are_refused_before_anything_is_sent(options, error, messa
         )
 
 
+def test_the_server_decides_how_it_computes():
+    with pytest.raises(UsageError, match="The server decides how it computes"):
+        load(ModelSpec("api", "m", "http://localhost:1/v1", precision="fp16"))
+
+
 def test_requests_run_side_by_side():
     with OpenAIServer(delay=0.2) as server:
         encoder = load(spec_of(server, concurrency=8, batch=4))

@@ -83,6 +83,10 @@ def test_another_precision_is_another_model_with_nearly_the_same_vectors(zoo, na
     assert half.card.fingerprint != full.card.fingerprint
     expected = full.encode_texts(TEXTS)
     np.testing.assert_allclose(half.encode_texts(TEXTS), expected, atol=0.05 * np.abs(expected).max())
+    if case.images:
+        pixels = np.stack([full.prepare_image(picture) for picture in pictures()])
+        expected = full.encode_images(pixels)
+        np.testing.assert_allclose(half.encode_images(pixels), expected, atol=0.05 * np.abs(expected).max())
 
 
 def test_an_onnx_graph_has_the_precision_it_has(zoo):

@@ -1,11 +1,15 @@
 """Whole evaluations with small models: what the batch size must not change, and what is counted."""
 
 import dataclasses
+import json
+import shlex
+import shutil
 
 import numpy as np
 import pytest
 
 from eyechart import evaluate
+from eyechart.cli import main
 from eyechart.engine.local import LocalEmbeddings
 from eyechart.errors import OutOfMemoryError
 from eyechart.models.base import LazyEncoder
@@ -138,3 +142,38 @@ def test_the_language_reaches_the_model(zoo, tmp_path):
     embeddings.texts(["a"], language="de")
 
     assert asked == ["zh", "de"]
+
+
+def test_internvls_command_runs_as_its_authors_print_it(zoo, place):
+    shutil.copytree(zoo.case("internvl_c_classification").parts[0].parent, place / "pretrained")
+    (place / "pretrained" / "internvl_c_stand_in.pth").rename(place / "pretrained" / "internvl_c_13b_224px.pth")
+    command = (
+        'eval --model_type internvl --language "en" --task "zeroshot_classification" --dataset "wds/x" '
+        "--dataset_root ./data/ --model internvl_c_classification "
+        "--pretrained ./pretrained/internvl_c_13b_224px.pth --output result.json"
+    )
+
+    assert main([*shlex.split(command), "--quiet"]) == 0
+
+    result = json.loads((place / "result.json").read_text())
+    expected = {
+        "dataset": "wds/x",
+        "model": "internvl_c_classification",
+        "pretrained": "./pretrained/internvl_c_13b_224px.pth",
+        "task": "zeroshot_classification",
+        "language": "en",
+    }
+    assert expected.items() <= result.items()
+    assert set(result["metrics"]) == {"acc1", "acc5", "mean_per_class_recall"}
+
+
+def test_the_japanese_command_runs_as_printed_and_names_the_default_architecture(zoo, place):
+    zoo.case("ja_clip")
+    command = (
+        'eval --model_type "ja_clip" --pretrained "rinna/japanese-cloob-vit-b-16" --dataset wds/x --dataset_root data'
+    )
+
+    assert main([*shlex.split(command), "--output", "result.json", "--quiet"]) == 0
+
+    result = json.loads((place / "result.json").read_text())
+    assert (result["model"], result["pretrained"]) == ("ViT-B-32-quickgelu", "rinna/japanese-cloob-vit-b-16")

@@ -34,6 +34,8 @@ class ApiFamily:
         unknown = set(spec.options) - OPTIONS - {"cache_dir"}
         if unknown:
             raise unknown_name("option of an API model", min(unknown), OPTIONS)
+        if spec.precision not in ("fp32", "amp"):
+            raise UsageError(f"The server decides how it computes, not --precision {spec.precision}.")
         form = spec.options.get("image_form")
         if form is not None and form not in FORMS:
             raise unknown_name("image_form", str(form), FORMS)
@@ -80,7 +82,6 @@ class ApiEncoder:
             name=spec.name,
             weights_digest=digest_json([self.client.api_base, spec.name, self.dimension]),
             transform=f"{_asked(spec)}",
-            precision=spec.precision,
             embedding_dim=self.dimension,
             notes=("The weights behind an API cannot be checked: the server may change them under the same name.",),
         )

@@ -171,7 +171,8 @@ def _library_name(spec: ModelSpec) -> str:
     if Path(spec.name).is_file():
         open_clip.add_model_config(spec.name)
         return Path(spec.name).stem
-    return spec.name
+    # OpenAI wrote ViT-B/32; only one half of open_clip understands that.
+    return spec.name if spec.name.startswith((HUB, FOLDER)) else spec.name.replace("/", "-")
 
 
 def _has_weights(name: str, spec: ModelSpec) -> bool:

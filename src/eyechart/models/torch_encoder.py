@@ -85,12 +85,16 @@ class TorchEncoder(ABC):
         """Count the tokens of each text before it is cut, marks included."""
 
     @abstractmethod
-    def image_features(self, model: Any, pixels: torch.Tensor) -> torch.Tensor:
+    def image_features(self, model: Any, pixels: Any) -> torch.Tensor:
         """Run the image tower and its projection."""
 
     @abstractmethod
     def text_features(self, model: Any, inputs: Inputs) -> torch.Tensor:
         """Run the text tower and its projection."""
+
+    def image_inputs(self, pixels: torch.Tensor) -> Any:
+        """Make the image tower's input of prepared pictures, before they are moved and cast."""
+        return pixels
 
     def logit_scale(self, model: Any) -> float | None:
         """Return the factor between cosine and logit."""
@@ -110,7 +114,7 @@ class TorchEncoder(ABC):
 
         if not len(batch):
             return self._nothing()
-        return self._run(self._image, {"pixels": torch.from_numpy(np.ascontiguousarray(batch))})
+        return self._run(self._image, {"pixels": self.image_inputs(torch.from_numpy(np.ascontiguousarray(batch)))})
 
     def encode_texts(self, texts: Sequence[str], *, language: str = "en") -> Vectors:
         """Encode texts."""

@@ -99,9 +99,13 @@ class TransformersEncoder(TorchEncoder):
             pixels = np.concatenate([pixels, shape])
         return pixels
 
-    def image_features(self, model: Any, pixels: torch.Tensor) -> torch.Tensor:
+    def image_inputs(self, pixels: torch.Tensor) -> Inputs:
+        """Take prepared pictures apart; shapes are whole numbers whatever the precision."""
+        return _image_inputs(pixels)
+
+    def image_features(self, model: Any, pixels: Inputs) -> torch.Tensor:
         """Run the image tower and its projection."""
-        vectors: torch.Tensor = self.head.image(model, _image_inputs(pixels))
+        vectors: torch.Tensor = self.head.image(model, pixels)
         return vectors
 
     def text_features(self, model: Any, inputs: Inputs) -> torch.Tensor:
