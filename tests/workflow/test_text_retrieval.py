@@ -66,7 +66,9 @@ def local(name=None, **values):
 def trec_scores(collection, queries, documents):
     """Let trec_eval score a ranking by cosine, equal scores in the pessimistic order."""
     unit = [vectors / np.linalg.norm(vectors, axis=1, keepdims=True) for vectors in (queries, documents)]
-    scores = unit[0] @ unit[1].T
+    # Equal documents must tie exactly; in one product, equal columns may be rounded differently.
+    distinct, which = np.unique(unit[1], axis=0, return_inverse=True)
+    scores = (unit[0] @ distinct.T)[:, which]
     names = [document.id for document in collection.documents]
     relevance = {query: {name: int(gain) for name, gain in row.items()} for query, row in collection.relevance.items()}
     run = {}
