@@ -1,6 +1,8 @@
 """The example package: installed by pip into a folder of its own, with real weights, on real pictures."""
 
+import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -43,3 +45,13 @@ def test_a_model_that_is_no_clip_from_a_third_partys_package(installed, tmp_path
     result = read_result(tmp_path / "r.json")
     assert result.metrics["acc1"] == 1.0
     assert (result.model_card["family"], result.model_card["embedding_dim"]) == ("conse", 384)
+
+
+def test_the_readme_tells_the_number_of_the_saved_result():
+    result = json.loads((EXAMPLE / "cifar10.json").read_text())
+    low, high = result["intervals"]["acc1"]
+    readme = (EXAMPLE / "README.md").read_text()
+
+    assert result["counts"] == {"failed": 0, "listed": 10000, "scored": 10000}
+    assert f"{result['metrics']['acc1']:.4f}" in readme
+    assert re.search(rf"{low:.4f}.*{high:.4f}", readme)
