@@ -1,5 +1,6 @@
-"""The embedded demo is what it claims to be: small, complete and consistent."""
+"""The embedded demo is what it claims to be: small, complete, consistent, and well above chance."""
 
+import importlib.util
 import io
 import json
 import re
@@ -15,6 +16,7 @@ import eyechart
 
 DEMO = Path(eyechart.__file__).parent / "demo"
 MODEL, GARMENTS, SCENES = DEMO / "model", DEMO / "data" / "garments", DEMO / "data" / "scenes"
+CHECK = Path(__file__).parents[1] / "scripts" / "train_tiny" / "check.py"
 MEGABYTE = 1_000_000
 
 
@@ -204,3 +206,29 @@ def test_the_settings_describe_the_towers(embed_texts, card):
     assert embed_texts(["a bag"], 8).shape == (1, card["embedding_dim"])
     assert card["name"] == "eyechart-tiny"
     assert 1 <= card["logit_scale"] <= 100
+
+
+@pytest.fixture(scope="module")
+def check():
+    """The independent scorer of the training script: onnxruntime, tokenizers, numpy and Pillow."""
+    spec = importlib.util.spec_from_file_location("train_tiny_check", CHECK)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_model_names_garments_in_both_languages(check):
+    scores = check.classification(check.Model(MODEL), GARMENTS)
+    assert set(scores) == {"en", "de"}
+    assert all(metrics["acc1"] >= 0.80 for metrics in scores.values())
+
+
+def test_the_model_finds_scenes_in_both_languages_and_directions(check):
+    """A model blind to order would find one scene in eight of its group at rank 1, five in eight within 5."""
+    scores = check.retrieval(check.Model(MODEL), SCENES)
+    assert set(scores) == {"en", "de"}
+    for metrics in scores.values():
+        assert metrics["image_retrieval_recall@1"] > 1 / 8
+        assert metrics["text_retrieval_recall@1"] > 1 / 8
+        assert metrics["image_retrieval_recall@5"] > 5 / 8
+        assert metrics["text_retrieval_recall@5"] > 5 / 8

@@ -97,7 +97,7 @@ class DualEncoder(nn.Module):
         super().__init__()
         self.image = ImageTower()
         self.text = TextTower(vocabulary)
-        self.log_scale = nn.Parameter(torch.tensor(10.0).log())
+        self.log_scale = nn.Parameter(torch.tensor(20.0).log())
 
     def scale(self) -> Tensor:
         """The logit scale, at most 100 as in CLIP."""
