@@ -31,7 +31,7 @@ class Scene(NamedTuple):
 
 
 def arrangements(garments: tuple[int, int], colours: tuple[int, int]) -> list[Scene]:
-    """The eight ways to colour and place two garments: near-misses, described with the same words."""
+    """The eight ways to colour and place two garments; the four of each relation are described with the same words."""
     return [
         Scene(g[0], c[0], relation, g[1], c[1])
         for relation in (LEFT, ABOVE)
