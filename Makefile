@@ -69,3 +69,8 @@ ROUNDS ?= 100
 chaos: $(DEV)/.done
 	$(DEV)/bin/python benchmarks/chaos.py --rounds $(ROUNDS)
 .PHONY: chaos
+
+# 10,000 jobs that are done: planned, skipped and read, in seconds.
+many-jobs: $(DEV)/.done
+	$(DEV)/bin/python benchmarks/many_jobs.py
+.PHONY: many-jobs

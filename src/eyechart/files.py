@@ -14,10 +14,11 @@ TEMPORARY = ".tmp-"
 
 
 @contextmanager
-def atomic_file(path: Path) -> Iterator[BinaryIO]:
+def atomic_file(path: Path, *, durable: bool = True) -> Iterator[BinaryIO]:
     """Open a temporary file beside ``path`` that takes its place, whole and flushed to disk, when the block ends.
 
-    If the block raises, the temporary file is removed and ``path`` is as it was.
+    If the block raises, the temporary file is removed and ``path`` is as it was. What is not ``durable`` still appears
+    whole, but may be gone after a power cut: flushing takes milliseconds, which not everything is worth.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.parent / f"{TEMPORARY}{os.getpid()}-{secrets.token_hex(6)}-{path.name[-100:]}"
@@ -25,17 +26,19 @@ def atomic_file(path: Path) -> Iterator[BinaryIO]:
         with temporary.open("xb") as stream:
             yield stream
             stream.flush()
-            os.fsync(stream.fileno())
+            if durable:
+                os.fsync(stream.fileno())
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    sync_folder(path.parent)
+    if durable:
+        sync_folder(path.parent)
 
 
-def write_atomic(path: Path, data: bytes) -> None:
+def write_atomic(path: Path, data: bytes, *, durable: bool = True) -> None:
     """Write ``data`` to ``path`` at once."""
-    with atomic_file(path) as stream:
+    with atomic_file(path, durable=durable) as stream:
         stream.write(data)
 
 

@@ -6,7 +6,7 @@ import os
 import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -35,12 +35,22 @@ TASK_OF_KIND: dict[Kind, str] = {
 """What ``--task auto`` chooses."""
 
 
+@dataclass(frozen=True)
+class Benchmark:
+    """A dataset read by a task, with all that the task needs to know."""
+
+    dataset: DatasetSpec
+    task: str
+    settings: Mapping[str, Any]
+
+
 class Planner:
     """Makes jobs; opens each dataset, family and task once."""
 
     def __init__(self, config: Config) -> None:
         self.config = config
         self._datasets: dict[str, Dataset] = {}
+        self._benchmarks: dict[tuple[str, str, str], Benchmark] = {}
         self._tasks: dict[str, Task] = {}
         self._families: dict[str, Family] = {}
         self.left_out: dict[str, LanguageError] = {}
@@ -104,16 +114,33 @@ class Planner:
     def job(self, model: ModelSpec, name: str, language: str, task_name: str, options: Mapping[str, Any]) -> Job:
         """Make one job and check that its dataset and task fit."""
         config = self.config
+        key = (name, language, task_name)
+        if key not in self._benchmarks:
+            self._benchmarks[key] = self.benchmark(*key, options)
+        benchmark = self._benchmarks[key]
+        if self.task(benchmark.task).needs == "generator":
+            model = writer_spec(config, model)
+        return Job(
+            model=model,
+            dataset=benchmark.dataset,
+            task=benchmark.task,
+            settings=benchmark.settings,
+            output=fill_output(config.output, model, name, language, benchmark.task),
+            batch_size=config.batch_size,
+            workers=config.num_workers,
+            on_error=config.on_error,
+        )
+
+    def benchmark(self, name: str, language: str, task_name: str, options: Mapping[str, Any]) -> Benchmark:
+        """Open a dataset and check that the task fits it: the part of a job that is the same for every model."""
         spec = self.dataset_spec(name, language)
         dataset = self.open(spec)
         info = dataset.info
         task_name = task_name if task_name != "auto" else TASK_OF_KIND[info.kind]
         task = self.task(task_name)
-        if task.needs == "generator":
-            model = writer_spec(config, model)
         settings = {
             **task.settings({**options, "main_metric": spec.options.get("metric")}),
-            **group_settings(config.group_by, spec.options.get("groups", {})),
+            **group_settings(self.config.group_by, spec.options.get("groups", {})),
             "task_version": task.version,
             "prompts": digest_json([info.classnames, info.templates, dict(info.class_prompts)]),
             "data": dataset.signature(),
@@ -121,16 +148,7 @@ class Planner:
         task.check(info, settings)
         others = {split: self._other_split(spec, split, info) for split in task.splits(settings)}
         settings |= {"splits": others} if others else {}
-        return Job(
-            model=model,
-            dataset=spec,
-            task=task_name,
-            settings=settings,
-            output=fill_output(config.output, model, name, language, task_name),
-            batch_size=config.batch_size,
-            workers=config.num_workers,
-            on_error=config.on_error,
-        )
+        return Benchmark(spec, task_name, settings)
 
     def dataset_spec(self, name: str, language: str) -> DatasetSpec:
         """Find out what a dataset's name stands for."""

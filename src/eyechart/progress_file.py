@@ -55,14 +55,20 @@ class ProgressFile:
         """Show one line between steps."""
         self.inner.say(line)
 
-    def job_done(self) -> None:
-        """Count a finished job."""
+    def job_done(self, *, skipped: bool = False) -> None:
+        """Count a finished job. Thousands may be skipped in a second: then the file follows now and then."""
         self.body["jobs"]["done"] += 1
-        self._try_to_write()
+        if skipped:
+            self._now_and_then()
+        else:
+            self._try_to_write()
 
     def update(self, step: dict[str, Any]) -> None:
         """Take over the state of the running step; written at most once a second."""
         self.body["step"] = step
+        self._now_and_then()
+
+    def _now_and_then(self) -> None:
         if time.monotonic() - self._written >= EVERY:
             self._try_to_write()
 
@@ -74,7 +80,7 @@ class ProgressFile:
     def _write(self) -> None:
         self._written = time.monotonic()
         self.body["updated"] = time.time()
-        write_atomic(self.path, json.dumps(self.body).encode())
+        write_atomic(self.path, json.dumps(self.body).encode(), durable=False)
 
 
 class _RecordedBar:

@@ -114,24 +114,23 @@ def read_result(path: Path) -> Result:
     return result_from_dict(body, path)
 
 
-def is_done(job: Job) -> tuple[bool, str]:
-    """Tell whether the job's output already holds its result, and if not, why.
+def is_done(job: Job) -> tuple[Result | None, str]:
+    """Return the job's result if its output already holds it, and if not, why not.
 
     A file of ours must have been made by the very same job. A file of another tool has no job in it: there, the
     names must agree. A half-written or foreign file is not done.
     """
     if not job.output.exists():
-        return False, "no result yet"
+        return None, "no result yet"
     try:
         result = read_result(job.output)
     except ResultError as error:
-        return False, error.message
+        return None, error.message
     if result.job:
         same = result.job.get("digest") == job.digest
-        return same, "" if same else f"{job.output} was made with other settings"
+        return (result, "") if same else (None, f"{job.output} was made with other settings")
     names = (job.dataset.name, job.model.name, job.model.pretrained, job.task, job.dataset.language)
-    same = result.identity == names
-    return same, "" if same else f"{job.output} is a result of something else"
+    return (result, "") if result.identity == names else (None, f"{job.output} is a result of something else")
 
 
 def read_json_lines(path: Path) -> Iterator[dict[str, Any]]:

@@ -21,7 +21,7 @@ from eyechart.models.base import Family, LazyEncoder
 from eyechart.plan import make_plan, open_dataset
 from eyechart.progress import Bar, NoProgress, Progress
 from eyechart.provenance import provenance
-from eyechart.results import Result, is_done, read_result, write_result
+from eyechart.results import Result, is_done, write_result
 from eyechart.stopwatch import Stopwatch
 from eyechart.store import EmbeddingStore
 from eyechart.tasks.base import Material, NoEncoder, Prediction, Task, Writer
@@ -97,8 +97,8 @@ def run_jobs(
         for job in members:
             if config.skip_existing:
                 done, why = is_done(job)
-                if done:
-                    yield JobReport(job, result=read_result(job.output), skipped=True)
+                if done is not None:
+                    yield JobReport(job, result=done, skipped=True)
                     continue
                 if job.output.exists():
                     session.progress.say(f"Not skipped: {why}")

@@ -69,9 +69,9 @@ def test_a_half_written_or_foreign_file_is_not_a_result(tmp_path, content):
 
 def test_a_job_is_done_when_its_own_result_is_there(tmp_path):
     this = job(tmp_path / "r.json")
-    write_result(result(job={"digest": this.digest}), [], this.output)
+    written = write_result(result(job={"digest": this.digest}), [], this.output)
 
-    assert is_done(this) == (True, "")
+    assert is_done(this) == (written, "")
 
 
 def test_a_result_made_with_other_settings_is_not_the_jobs_result(tmp_path):

@@ -259,7 +259,7 @@ def run(args: argparse.Namespace) -> int:
     with ProgressFile(choose_progress(quiet=args.quiet), folder, len(jobs)) as progress:
         for number, report in enumerate(_start(args, jobs, config, progress), 1):
             reports.append(report)
-            progress.job_done()
+            progress.job_done(skipped=report.skipped)
             ended = "skipped, done before" if report.skipped else f"-> {report.job.output}"
             state = "failed" if report.error else ended
             progress.say(f"[{number}/{len(jobs)}] {report.job.title}: {state}")

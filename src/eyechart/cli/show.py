@@ -11,18 +11,26 @@ if TYPE_CHECKING:
     from eyechart.results import Result
     from eyechart.run import JobReport
 
+MOST = 200
+"""Results in the table: nobody reads more on a terminal, and to lay out ten thousand takes half a minute."""
+
 
 def show_reports(reports: Sequence[JobReport], *, quiet: bool) -> None:
     """Print results with intervals and chance, then what was noticed and what failed."""
     from rich.console import Console
 
-    results = [report.result for report in reports if report.result is not None]
+    new_first = sorted(reports, key=lambda report: report.skipped)
+    results = [report.result for report in new_first if report.result is not None]
     if quiet or not results:
         return
+    more = len(results) - MOST
+    results = results[:MOST]
     console = Console()
     if not console.is_terminal:
         console = Console(width=120)
     console.print(result_table(results))
+    if more > 0:
+        console.print(f"and {more} more results: `eyechart build` and `eyechart report` show all of a folder")
     for line in dict.fromkeys(_notes(results)):
         console.print(line, style="yellow", markup=False, highlight=False)
 

@@ -21,7 +21,7 @@ from eyechart.engine.local import LocalEmbeddings
 from eyechart.errors import EyechartError, UsageError, missing_extra
 from eyechart.models.base import LazyEncoder
 from eyechart.progress import NoProgress, Progress
-from eyechart.results import is_done, read_result
+from eyechart.results import is_done
 from eyechart.run import JobReport, Session, open_model, run_job
 from eyechart.types import Job, digest_json
 
@@ -109,8 +109,9 @@ def run_jobs(
     jobs = [replace(job, output=job.output.absolute()) for job in jobs]
     todo = []
     for job in jobs:
-        if config.skip_existing and is_done(job)[0]:
-            yield JobReport(job, result=read_result(job.output), skipped=True)
+        done = is_done(job)[0] if config.skip_existing else None
+        if done is not None:
+            yield JobReport(job, result=done, skipped=True)
         else:
             todo.append(job)
     if not todo:

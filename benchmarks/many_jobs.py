@@ -1,0 +1,109 @@
+"""Plan 10,000 jobs that are done, skip them, and read their 10,000 results: each must take less than ten seconds.
+
+    make many-jobs
+
+One small job is run for real. Its result, under the name and the digest of each of the other jobs, is what the
+folder holds. The commands are whole, from the start of the interpreter to its end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from eyechart.config import make_config
+from eyechart.plan import make_plan
+from eyechart.results import Result, read_result, records_path, to_json
+from eyechart.types import Job
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+from support.data import write_classification, write_retrieval
+
+LIMIT = 10.0
+READ = "import sys; from eyechart.report.load import load_results; print(len(load_results(sys.argv[1:]).found))"
+EVAL = [sys.executable, "-m", "eyechart", "eval", "--skip_existing"]
+TINY = ["--model_type", "onnx", "--model", "eyechart-tiny", "--dataset", "demo/garments", "--limit", "50", "--quiet"]
+
+
+def main() -> int:
+    """Make the folder, time the commands, and say whether the limit holds."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", type=int, default=100)
+    parser.add_argument("--datasets", type=int, default=100)
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        os.environ["EYECHART_CACHE"] = f"{folder}/cache"
+        subprocess.run([*EVAL, *TINY, "--output", "one.json"], check=True)
+        settings = make_run(args.models, args.datasets)
+        jobs = make_plan(make_config({**settings, **{key: settings[key][0] for key in ("dataset_root", "output")}}))
+        fill(jobs, read_result(Path("one.json")))
+        print(f"{len(jobs)} jobs: {args.models} models on {args.datasets} datasets")
+        flags = [word for key, values in settings.items() for word in (f"--{key}", *values)]
+        seconds = [
+            timed("plan and skip", [*EVAL, *flags, "--quiet"]),
+            timed("plan, skip and show", [*EVAL, *flags]),
+            timed("read the results", [sys.executable, "-c", READ, "results"]),
+        ]
+    return int(max(seconds) > LIMIT)
+
+
+def make_run(models: int, datasets: int) -> dict[str, list[str]]:
+    """Write datasets and a list of models, and return the settings of a run on all of them."""
+    import open_clip
+
+    for i in range(datasets):
+        if i % 4 == 3:
+            write_retrieval(Path(f"data/d{i}"), captions=[["a caption"]] * 4)
+        else:
+            write_classification(Path(f"data/d{i}"), classes=tuple(f"class {j} of {i}" for j in range(5 + i)), n=4)
+    pairs = [f"{name},{tag}" for name, tag in open_clip.list_pretrained()[:models]]
+    Path("models.txt").write_text("\n".join(pairs) + "\n", encoding="utf-8")
+    return {
+        "pretrained_model": ["models.txt"],
+        "dataset": [f"wds/d{i}" for i in range(datasets)],
+        "dataset_root": ["data/{dataset}"],
+        "output": ["results/{dataset}_{pretrained}_{model}_{language}_{task}.json"],
+    }
+
+
+def fill(jobs: list[Job], result: Result) -> None:
+    """Write a result for every job, without flushing to disk: that would take minutes, and is not what is timed."""
+    Path("results").mkdir()
+    records = records_path(result.path).read_bytes()
+    for job in jobs:
+        names = {"dataset": job.dataset.name, "model": job.model.name, "pretrained": job.model.pretrained}
+        names |= {"task": job.task, "language": job.dataset.language}
+        made = {"digest": job.digest, "settings": dict(job.settings), "on_error": job.on_error}
+        body = dataclasses.asdict(dataclasses.replace(result, **names, job=made)) | {"schema": 1}
+        target = records_path(job.output)
+        body["records"] |= {"file": target.name}
+        target.write_bytes(records)
+        job.output.write_text(to_json({key: value for key, value in body.items() if key != "path"}, indent=1), "utf-8")
+
+
+def timed(name: str, command: list[str]) -> float:
+    """Run a command and return its seconds: of the processor, since others may be at work on this machine."""
+    before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    subprocess.run(
+        command,
+        check=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    clock, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
+    processor = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    print(f"{name}: {processor:.1f} s of the processor, {clock:.1f} s by the clock")
+    return processor
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,96 @@
+"""A thousand jobs cost a thousand looks at their results and nothing else; `make many-jobs` times ten thousand."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from eyechart import plan, progress_file
+from eyechart.cli.show import MOST, show_reports
+from eyechart.config import make_config
+from eyechart.progress import NoProgress
+from eyechart.progress_file import ProgressFile
+from eyechart.run import run_jobs
+from support.data import write_classification
+
+MODELS, DATASETS = 50, 20
+
+
+@pytest.fixture
+def config(tmp_path):
+    for i in range(DATASETS):
+        write_classification(tmp_path / f"d{i}", n=3)
+    return make_config(
+        {
+            "pretrained_model": [f"python:any_module:make,p{i}" for i in range(MODELS)],
+            "model_type": "python:json:loads",
+            "dataset": [f"wds/d{i}" for i in range(DATASETS)],
+            "dataset_root": f"{tmp_path}/{{dataset}}",
+            "output": f"{tmp_path}/out/{{dataset}}_{{pretrained}}.json",
+            "skip_existing": True,
+        }
+    )
+
+
+@pytest.fixture
+def jobs(config, monkeypatch):
+    monkeypatch.setattr("eyechart.models.python.PythonFamily.check", lambda self, spec: None)
+    return plan.make_plan(config)
+
+
+@pytest.fixture
+def done(jobs):
+    """Put the result of each job where it belongs, as if other runs had written them."""
+    jobs[0].output.parent.mkdir()
+    for job in jobs:
+        names = {"dataset": job.dataset.name, "model": job.model.name, "pretrained": job.model.pretrained}
+        body = {**names, "task": job.task, "metrics": {"acc1": 0.5}, "job": {"digest": job.digest}, "schema": 1}
+        job.output.write_text(json.dumps(body))
+    return jobs
+
+
+def count_calls(monkeypatch, owner, name):
+    """Count the calls of a function, which still does what it does."""
+    calls, function = [], getattr(owner, name)
+    monkeypatch.setattr(owner, name, lambda *args, **kwargs: (calls.append(args), function(*args, **kwargs))[1])
+    return calls
+
+
+def test_a_dataset_is_opened_and_checked_once_however_many_models_there_are(config, monkeypatch):
+    monkeypatch.setattr("eyechart.models.python.PythonFamily.check", lambda self, spec: None)
+    opened = count_calls(monkeypatch, plan, "open_dataset")
+    checked = count_calls(monkeypatch, plan.plugins.load("tasks", "zeroshot_classification"), "check")
+
+    assert len(plan.make_plan(config)) == MODELS * DATASETS
+    assert len(opened) == len(checked) == DATASETS
+
+
+def test_a_job_that_is_done_costs_one_reading_of_its_result(done, config, monkeypatch):
+    read, flushed = (count_calls(monkeypatch, *what) for what in ((Path, "read_text"), (os, "fsync")))
+
+    reports = list(run_jobs(done, config))
+
+    assert all(report.skipped for report in reports)
+    assert len(read) == MODELS * DATASETS
+    assert flushed == []
+
+
+def test_jobs_that_are_skipped_do_not_write_their_progress_one_by_one(tmp_path, monkeypatch):
+    monkeypatch.setattr(progress_file, "EVERY", 1e9)
+    written, flushed = count_calls(monkeypatch, progress_file, "write_atomic"), count_calls(monkeypatch, os, "fsync")
+
+    with ProgressFile(NoProgress(), tmp_path, 1000) as progress:
+        for _ in range(1000):
+            progress.job_done(skipped=True)
+        progress.job_done()
+
+        assert json.loads(progress.path.read_text())["jobs"]["done"] == 1001
+    assert len(written) == 2
+    assert flushed == []
+
+
+def test_the_table_shows_a_screenful_and_says_how_much_more_there_is(done, config, capsys):
+    show_reports(list(run_jobs(done, config)), quiet=False)
+
+    assert f"and {MODELS * DATASETS - MOST} more results" in capsys.readouterr().out
