@@ -74,3 +74,8 @@ chaos: $(DEV)/.done
 many-jobs: $(DEV)/.done
 	$(DEV)/bin/python benchmarks/many_jobs.py
 .PHONY: many-jobs
+
+INPUTS ?= 1000000
+fuzz: $(DEV)/.done
+	$(DEV)/bin/python benchmarks/fuzz.py --inputs $(INPUTS)
+.PHONY: fuzz

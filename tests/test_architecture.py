@@ -8,7 +8,19 @@ import pytest
 ROOT = Path(__file__).parent.parent / "src" / "eyechart"
 FILES = sorted(ROOT.rglob("*.py"))
 LAYERS = [
-    {"errors", "types", "media", "files", "progress", "progress_file", "stopwatch", "demo", "languages", "thumbnails"},
+    {
+        "errors",
+        "untrusted",
+        "types",
+        "media",
+        "files",
+        "progress",
+        "progress_file",
+        "stopwatch",
+        "demo",
+        "languages",
+        "thumbnails",
+    },
     {"metrics", "stats", "learn", "store", "results", "responses", "listing", "provenance", "api"},
     {"tasks", "models", "datasets", "generators", "rerankers"},
     {"plugins", "config", "plan", "task_config"},
@@ -70,6 +82,7 @@ def test_imports_point_one_way(path):
 def test_the_report_needs_results_and_statistics_only():
     allowed = {
         "errors",
+        "untrusted",
         "types",
         "media",
         "files",

@@ -21,6 +21,7 @@ from eyechart.media import DIGEST_SIZE
 from eyechart.progress import NoProgress, Progress
 from eyechart.store import Digests
 from eyechart.types import Dataset, DatasetInfo, Notice, OnError, Sample
+from eyechart.untrusted import MAX_TEXT
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +146,12 @@ def _take(reading: _Reading, sample: Sample, info: DatasetInfo, on_error: OnErro
 def _check_sample(sample: Sample, info: DatasetInfo) -> None:
     """Refuse a sample whose target does not fit the description of its dataset."""
     where = f"{info.name}: sample {sample.id}"
+    longest = max(map(len, sample.texts), default=0)
+    if longest > MAX_TEXT:
+        raise DataError(
+            f"{where} has a text of {longest} characters, more than the limit of {MAX_TEXT}.",
+            advice="No model reads that much: shorten it, or leave the picture out.",
+        )
     if info.kind in ("classification", "multilabel"):
         present = sample.labels if info.kind == "multilabel" else (sample.label,)
         for label in present:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import stat
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +23,10 @@ MAX_PIXELS = 89_478_485
 """Largest picture that is decoded, in pixels (where Pillow starts to warn of a bomb)."""
 MAX_BYTES = 256 * 1024 * 1024
 """Largest encoded picture that is read."""
+MAX_RATIO = 500
+"""Longest side by shortest: a strip of 1 x 80,000,000 pixels is small, but not when it is scaled to a height of 224."""
+FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "DIB", "TIFF", "PPM", "MPO", "JPEG2000", "AVIF")
+"""What is decoded. Pillow knows more, and some of that starts programs (EPS runs Ghostscript) or holds other files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +60,12 @@ class Picture:
         if self.path is None:
             raise DataError(f"{self.source}: the picture has neither bytes nor a path.")
         try:
-            size = self.path.stat().st_size
-            if size > MAX_BYTES:
+            found = self.path.stat()
+            if not stat.S_ISREG(found.st_mode):
+                raise DataError(f"{self.source}: not a plain file.", advice="Devices and pipes are not read.")
+            if found.st_size > MAX_BYTES:
                 raise DataError(
-                    f"{self.source}: the picture file has {size} bytes, more than the limit of {MAX_BYTES}."
+                    f"{self.source}: the picture file has {found.st_size} bytes, more than the limit of {MAX_BYTES}."
                 )
             return self.path.read_bytes()
         except OSError as error:
@@ -75,7 +82,11 @@ class Picture:
             DataError: If the bytes are not a picture, are cut short, or hold more than `MAX_PIXELS` pixels.
         """
         image = decode_image(self.read(), self.source)
-        return image.crop(self.box) if self.box else image
+        if not self.box:
+            return image
+        left, upper, right, lower = self.box
+        _check_size(right - left, lower - upper, self.source)
+        return image.crop(self.box)
 
 
 def digest_bytes(data: bytes) -> bytes:
@@ -85,16 +96,8 @@ def digest_bytes(data: bytes) -> bytes:
 
 def decode_image(data: bytes, source: str) -> Image.Image:
     """Decode bytes to a fully loaded image; every failure becomes a `DataError` that names the source."""
-    from PIL import Image
-
     try:
-        image = Image.open(io.BytesIO(data))
-        pixels = image.width * image.height
-        if pixels > MAX_PIXELS:
-            raise DataError(
-                f"{source}: the picture has {pixels} pixels, more than the limit of {MAX_PIXELS}.",
-                advice="Scale it down, or leave it out of the dataset.",
-            )
+        image = _open(data, source)
         image.load()
     except DataError:
         raise
@@ -103,6 +106,41 @@ def decode_image(data: bytes, source: str) -> Image.Image:
         reason = str(error) or type(error).__name__
         raise DataError(f"{source}: cannot decode the picture ({reason}).") from error
     return image
+
+
+def picture_size(data: bytes, source: str) -> tuple[int, int]:
+    """Read width and height from a picture's header, with the checks of `decode_image`."""
+    try:
+        return _open(data, source).size
+    except DataError:
+        raise
+    except Exception as error:
+        raise DataError(f"{source}: not a picture ({str(error) or type(error).__name__}).") from error
+
+
+def _open(data: bytes, source: str) -> Image.Image:
+    """Read a picture's header and check its size, before any pixel is decoded."""
+    from PIL import Image
+
+    if len(data) > MAX_BYTES:
+        raise DataError(f"{source}: the picture has {len(data)} bytes, more than the limit of {MAX_BYTES}.")
+    image = Image.open(io.BytesIO(data), formats=FORMATS)
+    _check_size(image.width, image.height, source)
+    return image
+
+
+def _check_size(width: int, height: int, source: str) -> None:
+    """Refuse what would take too much memory, as it is or scaled to a model's size."""
+    if width * height > MAX_PIXELS:
+        raise DataError(
+            f"{source}: the picture has {width * height} pixels, more than the limit of {MAX_PIXELS}.",
+            advice="Scale it down, or leave it out of the dataset.",
+        )
+    if max(width, height) > MAX_RATIO * min(width, height):
+        raise DataError(
+            f"{source}: the picture has {width} x {height} pixels; one side is more than {MAX_RATIO} times the other.",
+            advice="Cut it, or leave it out of the dataset.",
+        )
 
 
 def to_rgb(image: Image.Image) -> Image.Image:

@@ -20,6 +20,7 @@ from pathlib import Path
 from eyechart.errors import EyechartError
 from eyechart.files import private_folder, sync_folder
 from eyechart.types import Answer, Message, digest_json
+from eyechart.untrusted import parse_json
 
 
 class ResponseStoreError(EyechartError):
@@ -69,7 +70,7 @@ class Responses:
 
     def _take(self, line: bytes) -> None:
         try:
-            fields = json.loads(line.decode("utf-8", "surrogatepass"))
+            fields = parse_json(line.decode("utf-8", "surrogatepass"))
             key = fields.pop("key")
             self._answers[key] = Answer(**fields)
         except (ValueError, TypeError, AttributeError, KeyError):

@@ -17,6 +17,7 @@ from typing import Any
 from eyechart.errors import ResultError
 from eyechart.files import atomic_file, write_atomic
 from eyechart.types import Job
+from eyechart.untrusted import json_lines, parse_json
 
 SCHEMA = 1
 IDENTITY = ("dataset", "model", "pretrained", "task", "language")
@@ -100,7 +101,7 @@ def read_result(path: Path) -> Result:
         ResultError: If it is not valid JSON (a half-written file) or not a result.
     """
     try:
-        body = json.loads(path.read_text(encoding="utf-8"))
+        body = parse_json(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ResultError(f"Cannot read {path} ({error.strerror}).") from error
     except ValueError as error:
@@ -135,13 +136,10 @@ def is_done(job: Job) -> tuple[Result | None, str]:
 
 def read_json_lines(path: Path) -> Iterator[dict[str, Any]]:
     """Stream a JSON-lines file; a bad line is an error that names its number."""
-    with path.open(encoding="utf-8") as stream:
-        for number, line in enumerate(stream, 1):
-            if line.strip():
-                try:
-                    yield json.loads(line)
-                except ValueError as error:
-                    raise ResultError(f"{path}, line {number}: not valid JSON ({error}).") from error
+    for number, row in json_lines(path, ResultError):
+        if not isinstance(row, dict):
+            raise ResultError(f"{path}, line {number}: not a JSON object.")
+        yield row
 
 
 def to_json(value: object, indent: int | None = None) -> str:
@@ -195,14 +193,44 @@ def _to_dict(result: Result) -> dict[str, Any]:
 _OUR_KEYS = frozenset(Result.__dataclass_fields__) - {"extra", "facts", "path"}
 
 
+_MAPPINGS = ("chance", "counts", "details", "model_card", "data", "provenance", "job", "records")
+_LISTS = ("notices", "failures")
+
+
 def result_from_dict(body: Mapping[str, Any], path: Path) -> Result:
-    """Make a result of the object in a result file; unknown keys are kept in ``extra``."""
+    """Make a result of the object in a result file; unknown keys are kept in ``extra``.
+
+    Raises:
+        ResultError: If a part is of another kind than ours are: whoever reads the result later relies on that.
+    """
+    wrong = [key for key in _MAPPINGS if not isinstance(body.get(key, {}), Mapping)]
+    wrong += [key for key in _LISTS if not _is_list_of_mappings(body.get(key, []))]
+    try:
+        if wrong:
+            raise TypeError(f"{', '.join(wrong)}: of another kind than expected")
+        return _from_dict(body, path)
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError, OverflowError) as error:
+        raise ResultError(f"{path} is damaged: {error!r}.", advice="Write it again, or leave it out.") from error
+
+
+def _is_list_of_mappings(value: Any) -> bool:
+    return isinstance(value, list | tuple) and all(isinstance(item, Mapping) for item in value)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _from_dict(body: Mapping[str, Any], path: Path) -> Result:
     numbers = {key: value for key, value in body["metrics"].items() if not isinstance(value, bool | str)}
     metrics = {str(key): float(value) for key, value in numbers.items() if isinstance(value, int | float)}
     known = {key: body[key] for key in _OUR_KEYS if key in body}
     known["metrics"] = {key: value for key, value in metrics.items() if math.isfinite(value)}
     known["facts"] = {key: value for key, value in body["metrics"].items() if key not in numbers}
-    known["intervals"] = {key: (pair[0], pair[1]) for key, pair in body.get("intervals", {}).items()}
+    intervals = {key: (pair[0], pair[1]) for key, pair in body.get("intervals", {}).items()}
+    known["intervals"] = {key: pair for key, pair in intervals.items() if all(map(_is_number, pair))}
+    for key in ("chance", "counts"):
+        known[key] = {name: value for name, value in body.get(key, {}).items() if _is_number(value)}
     for key in ("notices", "failures"):
         known[key] = tuple(body.get(key, ()))
     for key in IDENTITY:

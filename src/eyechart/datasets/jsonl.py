@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ from eyechart.datasets.rows import Problems, RowDataset, find_picture
 from eyechart.errors import DataError
 from eyechart.media import Picture
 from eyechart.types import DatasetInfo, DatasetSpec, Sample
+from eyechart.untrusted import parse_json, text_lines
 
 FILE = "image_queries.jsonl"
 
@@ -22,12 +22,11 @@ def open_jsonl(spec: DatasetSpec) -> RowDataset:
         raise DataError(f"There is no {path}.", advice=f"The folder of a custom dataset must hold {FILE}.")
     problems = Problems(path)
     samples: list[Sample] = []
-    with path.open(encoding="utf-8", errors="surrogateescape") as stream:
-        for number, line in enumerate(stream, 1):
-            if line.strip():
-                sample = _row(line, number, path.parent, problems)
-                if sample:
-                    samples.append(sample)
+    for number, line in text_lines(path, errors="surrogateescape"):
+        if line.strip():
+            sample = _row(line, number, path.parent, problems)
+            if sample:
+                samples.append(sample)
     problems.raise_if_any()
     info = DatasetInfo(spec.name, "retrieval", spec.split, spec.language, source=str(path))
     return RowDataset(info, tuple(samples))
@@ -35,7 +34,7 @@ def open_jsonl(spec: DatasetSpec) -> RowDataset:
 
 def _row(line: str, number: int, folder: Path, problems: Problems) -> Sample | None:
     try:
-        row = json.loads(line)
+        row = parse_json(line)
     except ValueError as error:
         problems.add(number, f"not valid JSON ({error})")
         return None

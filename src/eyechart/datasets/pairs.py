@@ -7,7 +7,6 @@ Visual STS (MIEB) is this form with rendered sentences; other keys become metada
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,6 +16,7 @@ from eyechart.datasets.pictures import PictureFinder
 from eyechart.datasets.rows import Problems, RowDataset
 from eyechart.errors import DataError
 from eyechart.types import DatasetInfo, DatasetSpec, Sample
+from eyechart.untrusted import parse_json, text_lines
 
 FILE = "pairs.jsonl"
 IMAGES = ("{image}", "images/{image}")
@@ -30,13 +30,12 @@ def open_pairs(spec: DatasetSpec) -> RowDataset:
         raise DataError(f"There is no {path}.", advice="Each line of it names two pictures and a score.")
     finder, problems = PictureFinder(path.parent, IMAGES), Problems(path)
     samples: list[Sample] = []
-    with path.open(encoding="utf-8") as stream:
-        for number, line in enumerate(stream, 1):
-            if line.strip():
-                try:
-                    samples += _pair(number, json.loads(line), finder)
-                except (ValueError, KeyError, TypeError) as error:
-                    problems.add(number, f"not a pair ({error!r})")
+    for number, line in text_lines(path):
+        if line.strip():
+            try:
+                samples += _pair(number, parse_json(line), finder)
+            except (ValueError, KeyError, TypeError, OverflowError) as error:
+                problems.add(number, f"not a pair ({error!r})")
     problems.raise_if_any()
     finder.raise_if_missing(path)
     return RowDataset(DatasetInfo(spec.name, "similarity", spec.split, spec.language, source=str(path)), tuple(samples))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from eyechart.errors import DataError
 from eyechart.media import Picture
+from eyechart.untrusted import is_file
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -29,7 +30,7 @@ class PictureFinder:
         check_inside(name, self.root)
         for pattern in self.patterns:
             path = self.root / pattern.replace("{image}", name)
-            if path.is_file():
+            if is_file(path):
                 return Picture.from_path(path)
         self.missing.append(name)
         return None

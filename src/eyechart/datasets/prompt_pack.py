@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+import zlib
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,7 @@ DIGESTS = {
     "nllb_dist13b_prompts.json": "6973d7d915868b4fd3d0a354acab15a058d6f98628f83ab7d741d45887aa8985",
 }
 """SHA-256 of every file that is read."""
+MAX_MEMBER = 64 * 1024 * 1024
 
 
 def classnames(key: str, language: str, *, offline: bool = False) -> tuple[str, ...] | None:
@@ -104,8 +106,11 @@ def _texts(file: str, key: str, language: str, *, offline: bool) -> tuple[str, .
 def _read(path: str, name: str) -> Any:
     try:
         with zipfile.ZipFile(path) as archive:
-            data = archive.read(FOLDER + name)
-    except (OSError, KeyError, zipfile.BadZipFile) as error:
+            member = archive.getinfo(FOLDER + name)
+            if member.file_size > MAX_MEMBER:
+                raise zipfile.BadZipFile(f"it unpacks to {member.file_size} bytes")
+            data = archive.read(member)
+    except (OSError, KeyError, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError) as error:
         raise DataError(f"Cannot read {name} in the prompt pack {path} ({error}).", advice="Delete it.") from error
     if hashlib.sha256(data).hexdigest() != DIGESTS[name]:
         raise DataError(

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from eyechart.errors import DataError
 from eyechart.types import DatasetInfo, Sample, digest_json
+from eyechart.untrusted import is_file
 
 MAX_SHOWN = 20
 ROWS_PER_SHARD = 4096
@@ -65,4 +66,4 @@ class Problems:
 def find_picture(text: str, folder: Path) -> Path | None:
     """Find a picture by a path relative to the file that names it or to the working directory, first that exists."""
     given = Path(text)
-    return next((path for path in (folder / given, given) if path.is_file()), None)
+    return next((path for path in (folder / given, given) if is_file(path)), None)

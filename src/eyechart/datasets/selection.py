@@ -8,7 +8,6 @@ metadata. Pictures lie in ROOT or in ROOT/images. In another language the file i
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from eyechart.errors import DataError
 from eyechart.languages import is_main
 from eyechart.media import Picture
 from eyechart.types import DatasetInfo, DatasetSpec, Sample
+from eyechart.untrusted import json_lines, parse_json
 
 FILE = "questions.jsonl"
 IMAGES = ("{image}", "images/{image}", "image-sets/{image}", "val2017/{image}", "val2014/{image}")
@@ -62,7 +62,7 @@ def open_selection(spec: DatasetSpec) -> RowDataset:
     path = root / name
     if not path.is_file():
         raise DataError(f"There is no {path}.", advice="A folder of questions holds it: see docs/datasets.")
-    return _read(spec, path, _json_lines(path), _own_question)
+    return _read(spec, path, json_lines(path), _own_question)
 
 
 def open_aro(spec: DatasetSpec) -> RowDataset:
@@ -147,16 +147,6 @@ def _imagecode_question(number: int, row: Row, finder: PictureFinder) -> Found: 
     return str(row["id"]), pictures, [str(row["text"])], [(int(row["target"]), 0)], meta
 
 
-def _json_lines(path: Path) -> Iterator[tuple[int, Any]]:
-    with path.open(encoding="utf-8") as stream:
-        for number, line in enumerate(stream, 1):
-            if line.strip():
-                try:
-                    yield number, json.loads(line)
-                except ValueError as error:
-                    raise DataError(f"{path}, line {number}: not valid JSON ({error}).") from error
-
-
 def _json_file(spec: DatasetSpec) -> Path:
     """Find the annotation file: the root itself, ``NAME.json`` for ``aro/NAME``, or the only one in the folder."""
     root = Path(spec.root)
@@ -177,7 +167,7 @@ def _json(path: Path) -> Any:
     if not path.is_file():
         raise DataError(f"There is no {path}.", advice="Check --dataset_root and --split.")
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return parse_json(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise DataError(f"{path} is not valid JSON ({error}).") from error
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from eyechart.datasets.rows import Problems, RowDataset, find_picture
 from eyechart.errors import DataError
 from eyechart.media import Picture
 from eyechart.types import DatasetInfo, DatasetSpec, Sample
+from eyechart.untrusted import json_lines, text_lines
 
 IMAGE_COLUMNS = ("image", "image_path", "path", "file", "file_name", "filename", "filepath")
 LABEL_COLUMNS = ("label", "class", "target", "category")
@@ -39,23 +39,20 @@ def open_table(spec: DatasetSpec) -> RowDataset:
 
 
 def _rows(path: Path) -> Iterator[tuple[int, Row]]:
-    with path.open(encoding="utf-8-sig", newline="") as stream:
-        if path.suffix == ".jsonl":
-            for number, line in enumerate(stream, 1):
-                if line.strip():
-                    try:
-                        row = json.loads(line)
-                    except ValueError as error:
-                        raise DataError(f"{path}, line {number}: not valid JSON ({error}).") from error
-                    if not isinstance(row, dict):
-                        raise DataError(f"{path}, line {number}: not a JSON object.")
-                    yield number, row
-        else:
-            reader = csv.DictReader(stream, delimiter="\t" if path.suffix == ".tsv" else ",")
-            for row in reader:
-                if None in row:
-                    raise DataError(f"{path}, line {reader.line_num}: more cells than columns.")
-                yield reader.line_num, row
+    if path.suffix == ".jsonl":
+        for number, row in json_lines(path):
+            if not isinstance(row, dict):
+                raise DataError(f"{path}, line {number}: not a JSON object.")
+            yield number, row
+        return
+    reader = csv.DictReader((line for _, line in text_lines(path)), delimiter="\t" if path.suffix == ".tsv" else ",")
+    try:
+        for row in reader:
+            if None in row:
+                raise DataError(f"{path}, line {reader.line_num}: more cells than columns.")
+            yield reader.line_num, row
+    except csv.Error as error:
+        raise DataError(f"{path}, line {reader.line_num}: not a table ({error}).") from error
 
 
 def _column(path: Path, columns: set[str], known: tuple[str, ...], what: str) -> str:
@@ -108,7 +105,7 @@ def _labels(values: list[Any]) -> tuple[tuple[str, ...], list[int | None]]:
     """Read labels as class numbers if all of them are numbers, else as names in sorted order."""
     texts = [None if value is None or str(value).strip() == "" else str(value).strip() for value in values]
     given = [text for text in texts if text is not None]
-    if given and all(text.isdigit() for text in given):
+    if given and all(text.isdecimal() and len(text) < 10 for text in given):
         return (), [None if text is None else int(text) for text in texts]
     names = tuple(sorted(set(given)))
     position = {name: i for i, name in enumerate(names)}

@@ -16,6 +16,7 @@ from eyechart.errors import DataError
 from eyechart.languages import MAIN, find_same, is_main
 from eyechart.media import Picture
 from eyechart.types import DatasetSpec, Kind, Sample
+from eyechart.untrusted import MAX_LINE
 
 
 def target_maker(kind: Kind, spec: DatasetSpec) -> MakeSample:
@@ -67,8 +68,16 @@ def _with_columns(
     if len(values) != len(columns):
         raise DataError(f"{picture.source}: its .npy has {len(values)} values for {len(columns)} columns.")
     meta: Mapping[str, Any] = {column: value.item() for column, value in zip(columns, values, strict=True)}
-    label = int(meta[objective]) if objective else _label(picture, fields)
-    return Sample(name, picture, label=label, meta=meta)
+    return Sample(
+        name, picture, label=_objective(picture, meta[objective]) if objective else _label(picture, fields), meta=meta
+    )
+
+
+def _objective(picture: Picture, value: Any) -> int:
+    try:
+        return int(value)
+    except (TypeError, ValueError, OverflowError) as error:  # NaN and infinity are no class either
+        raise DataError(f"{picture.source}: the label {str(value)[:20]} is not a number.") from error
 
 
 def _with_labels(name: str, picture: Picture, fields: Fields) -> Sample:
@@ -83,7 +92,8 @@ def _vector(picture: Picture, fields: Fields, advice: str) -> np.ndarray:
         raise DataError(f"{picture.source}: the sample has no .npy member.", advice=advice)
     try:
         vector = np.load(io.BytesIO(fields["npy"]), allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
+    except (ValueError, EOFError, OSError, SyntaxError, TypeError, MemoryError, RecursionError) as error:
+        # The header is Python text that numpy parses, and may claim any size.
         raise DataError(f"{picture.source}: cannot read its .npy ({error}).") from error
     if not isinstance(vector, np.ndarray) or vector.ndim != 1:
         raise DataError(f"{picture.source}: its .npy must be a vector of zeros and ones.")
@@ -97,6 +107,8 @@ def _with_captions(name: str, picture: Picture, fields: Fields, *, language: str
         wanted = "txt" if is_main(language) else f"{language}.txt"
         advice = f"It has {', '.join(other)}: choose another --language." if other else "Its captions go there."
         raise DataError(f"{picture.source}: the sample has no .{wanted} member.", advice=advice)
+    if len(fields[member]) > MAX_LINE:
+        raise DataError(f"{picture.source}: its captions have {len(fields[member])} bytes, more than {MAX_LINE}.")
     try:
         text = fields[member].decode("utf-8")
     except UnicodeDecodeError as error:

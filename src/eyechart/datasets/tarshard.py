@@ -6,12 +6,17 @@ import tarfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO, cast
 
 from eyechart.errors import DataError
 from eyechart.media import MAX_BYTES, Picture
 from eyechart.types import Sample
 
 IMAGE_EXTENSIONS = ("webp", "png", "jpg", "jpeg")
+MAX_MEMBERS = 1000
+"""Members of one sample."""
+MAX_HEADER = 1024 * 1024
+"""Bytes of a member's long name and attributes."""
 _BLOCK = 512
 
 Fields = dict[str, bytes]
@@ -68,42 +73,93 @@ def iter_groups(path: Path) -> Iterator[tuple[str, Fields]]:
     """Stream consecutive members with the same key (the name up to its first dot) as one group."""
     key: str | None = None
     fields: Fields = {}
-    try:
-        with tarfile.open(path, "r:") as archive:
-            for member in archive:
-                # tarfile remembers every member it has seen; a shard of a million would fill the memory.
-                archive.members = []  # type: ignore[attr-defined]
-                if member.isdir():
-                    continue
-                name, extension = _split(member, path)
-                if name != key:
-                    if key is not None:
-                        yield key, fields
-                    key, fields = name, {}
-                if extension in fields:
-                    raise DataError(f"{path}: {member.name!r} occurs twice.")
-                fields[extension] = _content(archive, member, path)
-    except (tarfile.TarError, EOFError) as error:
-        raise DataError(
-            f"The shard {path} is damaged or cut short ({error}).", advice="Copy or download it again."
-        ) from error
+    with path.open("rb") as stream:
+        for member in _members(stream, path):
+            name, extension = _split(member, path)
+            if name != key:
+                if key is not None:
+                    yield key, fields
+                key, fields = name, {}
+            if extension in fields:
+                raise DataError(f"{path}: {member.name!r} occurs twice.")
+            size = member.size + sum(map(len, fields.values()))
+            if len(fields) >= MAX_MEMBERS or member.size < 0 or size > MAX_BYTES:
+                raise DataError(
+                    f"{path}: sample {name!r} has more than {MAX_MEMBERS} members or {MAX_BYTES} bytes.",
+                    advice="A sample is a picture with its texts and numbers.",
+                )
+            fields[extension] = _content(stream, member, path)
     if key is not None:
         yield key, fields
 
 
+def _members(stream: BinaryIO, path: Path) -> Iterator[tarfile.TarInfo]:
+    """Yield the members that are no folders; all that tarfile raises on damaged or hostile headers is one error."""
+    try:
+        with tarfile.open(fileobj=cast("BinaryIO", _Headers(stream)), mode="r:") as archive:
+            for member in archive:
+                # tarfile remembers every member it has seen; a shard of a million would fill the memory.
+                archive.members = []  # type: ignore[attr-defined]
+                if not member.isdir():
+                    yield member
+            end = archive.offset
+    except (tarfile.TarError, EOFError, ValueError, OverflowError, RecursionError) as error:
+        raise DataError(
+            f"The shard {path} is damaged or cut short ({error}).", advice="Copy or download it again."
+        ) from error
+    _check_end(stream, end, path)
+
+
+def _check_end(stream: BinaryIO, end: int, path: Path) -> None:
+    """Refuse anything behind the end mark: joined archives would silently lose all samples but the first's."""
+    stream.seek(end)
+    while block := stream.read(MAX_HEADER):
+        if block.strip(b"\0"):
+            raise DataError(
+                f"The shard {path} has data behind its end mark.",
+                advice="Joined tar files are not read: give each its own name, or write them as one.",
+            )
+
+
+class _Headers:
+    """What tarfile sees of a shard: it may go forward and read headers of a decent size.
+
+    A header may claim a size that is negative or larger than the disk; tarfile would run in circles, or take memory
+    for it.
+    """
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self.stream = stream
+        self._reached = 0
+
+    def read(self, size: int = -1) -> bytes:
+        if not 0 <= size <= MAX_HEADER:
+            raise tarfile.ReadError(f"a header of {size} bytes")
+        return self.stream.read(size)
+
+    def seek(self, position: int) -> int:
+        if position < self._reached:
+            raise tarfile.ReadError("a header that leads back")
+        self._reached = position
+        return self.stream.seek(position)
+
+    def tell(self) -> int:
+        return self.stream.tell()
+
+
 def _split(member: tarfile.TarInfo, path: Path) -> tuple[str, str]:
-    if not member.isfile():
-        raise DataError(f"{path}: {member.name!r} is not a plain file.", advice="Links and devices are not read.")
+    if not member.isfile() or member.issparse():
+        raise DataError(
+            f"{path}: {member.name!r} is not a plain file.", advice="Links, devices and sparse files are not read."
+        )
     folder, _, base = member.name.rpartition("/")
     stem, _, extension = base.partition(".")
     return (f"{folder}/{stem}" if folder else stem), extension.lower()
 
 
-def _content(archive: tarfile.TarFile, member: tarfile.TarInfo, path: Path) -> bytes:
-    if member.size > MAX_BYTES:
-        raise DataError(f"{path}: {member.name!r} has {member.size} bytes, more than the limit of {MAX_BYTES}.")
-    stream = archive.extractfile(member)
-    data = stream.read() if stream else b""
+def _content(stream: BinaryIO, member: tarfile.TarInfo, path: Path) -> bytes:
+    stream.seek(member.offset_data)
+    data = stream.read(member.size)
     if len(data) != member.size:
         raise DataError(f"The shard {path} is cut short inside {member.name!r}.", advice="Copy or download it again.")
     return data

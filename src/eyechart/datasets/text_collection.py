@@ -6,7 +6,6 @@ the JSON lines by EvalScope since.
 
 from __future__ import annotations
 
-import csv
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,6 +16,7 @@ from eyechart.datasets.rows import Problems
 from eyechart.errors import DataError
 from eyechart.files import write_atomic
 from eyechart.types import Document, TextCollection
+from eyechart.untrusted import MAX_TEXT, json_lines, text_lines
 
 CORPUS, QUERIES, QRELS = "corpus.jsonl", "queries.jsonl", "qrels.jsonl"
 COLUMNS = ("query-id", "corpus-id", "score")
@@ -92,6 +92,8 @@ def _texts(path: Path) -> tuple[Document, ...]:
             found[str(name)] = Document(str(name), whole, meta)
             if not whole.strip():
                 problems.add(number, "the text is empty")
+            elif len(whole) > MAX_TEXT:
+                problems.add(number, f"the text has {len(whole)} characters, more than {MAX_TEXT}")
     problems.raise_if_any()
     if not found:
         raise DataError(f"{path} has no lines.")
@@ -104,16 +106,10 @@ def json_rows(path: Path) -> Iterator[tuple[int, Row]]:
         raise DataError(
             f"There is no {path}.", advice=f"A text retrieval folder holds {CORPUS}, {QUERIES} and relevance."
         )
-    with path.open(encoding="utf-8", errors="surrogateescape") as stream:
-        for number, line in enumerate(stream, 1):
-            if line.strip():
-                try:
-                    row = json.loads(line)
-                except ValueError as error:
-                    raise DataError(f"{path}, line {number}: not valid JSON ({error}).") from error
-                if not isinstance(row, dict):
-                    raise DataError(f"{path}, line {number}: not a JSON object.")
-                yield number, row
+    for number, row in json_lines(path, errors="surrogateescape"):
+        if not isinstance(row, dict):
+            raise DataError(f"{path}, line {number}: not a JSON object.")
+        yield number, row
 
 
 def _relevance_rows(path: Path, split: str) -> Iterator[tuple[int, Row]]:
@@ -124,11 +120,10 @@ def _relevance_rows(path: Path, split: str) -> Iterator[tuple[int, Row]]:
             )
         yield from json_rows(path)
         return
-    with path.open(encoding="utf-8-sig", newline="") as stream:
-        reader = csv.reader(stream, delimiter="\t", quoting=csv.QUOTE_NONE)
-        for number, cells in enumerate(reader, 1):
-            if cells and not (number == 1 and cells[0].strip() == COLUMNS[0]):
-                yield number, dict(zip(COLUMNS, (cell.strip() for cell in cells), strict=False))
+    for number, line in text_lines(path):
+        cells = [cell.strip() for cell in line.split("\t")]
+        if line.strip("\r\n") and not (number == 1 and cells[0] == COLUMNS[0]):
+            yield number, dict(zip(COLUMNS, cells, strict=False))
 
 
 def _bad_relevance(row: Row, queries: set[str]) -> str:
@@ -138,7 +133,7 @@ def _bad_relevance(row: Row, queries: set[str]) -> str:
         return f"there is no query {row['query-id']!r}"
     try:
         score = float(row["score"])
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return f"the score {row['score']!r} is not a number"
     return "" if math.isfinite(score) else "the score is not a number"
 

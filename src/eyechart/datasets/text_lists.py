@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from eyechart.datasets import prompt_pack
 from eyechart.errors import DataError, UsageError
 from eyechart.languages import MAIN, find_same, is_main
+from eyechart.untrusted import parse_json, read_text
 
 
 def languages_in(folder: Path, stem: str = "classnames") -> list[str]:
@@ -31,10 +31,7 @@ def list_for(folder: Path, stem: str, language: str, *, allow_blank: bool = Fals
 
 def read_lines(path: Path, *, allow_blank: bool = False) -> tuple[str, ...]:
     """Read one entry a line, each stripped. A blank line would be a phantom entry, so it is an error."""
-    try:
-        lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path} is not UTF-8 text ({error.reason}).") from error
+    lines = [line.strip() for line in read_text(path).splitlines()]
     for number, line in enumerate(lines, 1):
         if not line and not allow_blank:
             raise DataError(
@@ -100,6 +97,6 @@ def _read(path: Path) -> Any:
     if path.suffix != ".json":
         return list(read_lines(path))
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return parse_json(read_text(path, UsageError))
     except ValueError as error:
         raise UsageError(f"{path} is not valid JSON ({error}).") from error

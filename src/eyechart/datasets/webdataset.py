@@ -25,7 +25,9 @@ from eyechart.errors import DataError
 from eyechart.languages import canonical, find_same, is_main
 from eyechart.progress import NoProgress, Progress
 from eyechart.types import DatasetInfo, DatasetSpec, Kind, Sample, digest_json
+from eyechart.untrusted import read_text
 
+MAX_SHARDS = 100_000
 _KINDS: dict[str, Kind] = {"": "classification", "retrieval": "retrieval", "multilabel": "multilabel"}
 
 
@@ -123,9 +125,9 @@ def open_webdataset(spec: DatasetSpec) -> WebDataset:
 def read_kind(files: Files) -> Kind:
     """Read dataset_type.txt; without it the dataset is for classification."""
     path = files.small("dataset_type.txt")
-    text = path.read_text(encoding="utf-8").strip().lower() if path else ""
+    text = read_text(path).strip().lower() if path else ""
     if text not in _KINDS:
-        raise DataError(f"{path} says {text!r}.", advice="It may say retrieval or multilabel, or be absent.")
+        raise DataError(f"{path} says {text[:80]!r}.", advice="It may say retrieval or multilabel, or be absent.")
     return _KINDS[text]
 
 
@@ -135,11 +137,11 @@ def read_count(files: Files, split: str) -> int:
     if path is None:
         raise _no_split(files, split)
     try:
-        count = int(path.read_text(encoding="utf-8").strip())
+        count = int(read_text(path).strip())
     except ValueError as error:
         raise DataError(f"{path} must hold one number.") from error
-    if count < 1:
-        raise DataError(f"{path} says {count}: a split has at least one shard.")
+    if not 1 <= count <= MAX_SHARDS:
+        raise DataError(f"{path} says {count}: a split has at least one shard, and at most {MAX_SHARDS}.")
     return count
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from eyechart.files import TEMPORARY
 from eyechart.progress_file import PROGRESS_PREFIX
 from eyechart.report import peers
 from eyechart.results import Result, result_from_dict
+from eyechart.untrusted import parse_json
 
 OURS = "eyechart"
 
@@ -115,14 +115,15 @@ def _is_part(file: Path) -> bool:
 def _read_json(path: Path, text: str) -> list[tuple[Result, str]]:
     """One JSON object; or several, one per line, as tools that append to their output write them."""
     try:
-        return [_from_object(json.loads(text), path)]
-    except json.JSONDecodeError as error:
+        body = parse_json(text)
+    except ValueError as error:
         lines = text.splitlines()
         if len([line for line in lines if line.strip()]) < 2:
             raise ResultError(
                 f"{path} is not valid JSON ({error}).", advice="It may be half-written: delete it and run again."
             ) from error
         return _read_lines(path, text)
+    return [_from_object(body, path)]
 
 
 def _read_lines(path: Path, text: str) -> list[tuple[Result, str]]:
@@ -131,9 +132,10 @@ def _read_lines(path: Path, text: str) -> list[tuple[Result, str]]:
         if not line.strip():
             continue
         try:
-            results.append(_from_object(json.loads(line), path))
-        except json.JSONDecodeError as error:
+            body = parse_json(line)
+        except ValueError as error:
             raise ResultError(f"{path}, line {number}: not valid JSON ({error}).") from error
+        results.append(_from_object(body, path))
     return results
 
 

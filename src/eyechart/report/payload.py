@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from itertools import combinations
 from typing import Any
 
+from eyechart.errors import ResultError
 from eyechart.report.averages import AVERAGES, average, chance_of
 from eyechart.report.chunks import make_chunk
 from eyechart.report.compare import Difference, compare_columns, correct_for_many
@@ -47,6 +48,10 @@ class _Gathered:
     chunks: list[dict[str, Any]] = field(default_factory=list)
 
 
+_DAMAGED = (AttributeError, IndexError, KeyError, TypeError, ValueError, OverflowError, RecursionError)
+"""What parts of a file raise that are of another kind, or nested deeper, than those that we write."""
+
+
 def make_payload(
     found: Sequence[Found],
     *,
@@ -63,7 +68,14 @@ def make_payload(
     cache = RecordsCache(table, keep=WORST, strict=False)
     gathered = _Gathered(SuiteScores(table), choose_pairs(table))
     for benchmark in range(len(table.benchmarks)):
-        _gather(table, benchmark, cache, gathered, limits)
+        try:
+            _gather(table, benchmark, cache, gathered, limits)
+        except _DAMAGED as error:
+            files = ", ".join(sorted({str(result.path) for result in table.results_of(benchmark).values()}))
+            raise ResultError(
+                f"The details or records of one of {files} are damaged: {type(error).__name__}: {error}.",
+                advice="Write it again, or leave it out.",
+            ) from error
         cache.forget(benchmark)
     ranking = gathered.suite.ranking()
     overview = {
@@ -102,7 +114,8 @@ def choose_pairs(table: Table) -> list[tuple[int, int]]:
 def _gather(table: Table, benchmark: int, cache: RecordsCache, gathered: _Gathered, limits: Limits) -> None:
     """Read one benchmark's records once and take from them all that is needed."""
     results = table.results_of(benchmark)
-    leader = leader_of(table, Column(benchmark, table.main[benchmark][0]))
+    main = table.main[benchmark]
+    leader = leader_of(table, Column(benchmark, main[0])) if main else None
     columns = cache.comparable(benchmark, leader) if leader is not None else {}
     columns = {m: part for m, part in sorted(columns.items()) if part.form == next(iter(columns.values())).form}
     for metric in table.metrics_of(benchmark):
@@ -191,7 +204,8 @@ def _result(table: Table, m: int, b: int) -> list[Any]:
     result = table.cells[m, b].result
     metrics = table.metrics_of(b)
     ends = [result.intervals.get(metric, (None, None)) for metric in metrics]
-    reference = leader_of(table, Column(b, table.main[b][0]))
+    main = table.main[b]
+    reference = leader_of(table, Column(b, main[0])) if main else None
     other = [] if reference is None else differences(table.cells[reference, b].result, result)
     return [
         m,

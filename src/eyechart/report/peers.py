@@ -18,7 +18,10 @@ Row = Mapping[str, str]
 
 def read_csv(path: Path, text: str) -> list[tuple[Result, str]]:
     """Read a table of results: one that ``build`` wrote, or one of VLMEvalKit's, recognised by its file name."""
-    rows = list(csv.DictReader(io.StringIO(text), restkey="", restval=""))
+    try:
+        rows = list(csv.DictReader(io.StringIO(text), restkey="", restval=""))
+    except csv.Error as error:
+        raise ResultError(f"{path} is not a table ({error}).") from error
     columns = set(rows[0]) if rows else set()
     if {"dataset", "model", "task"} <= columns:
         return [(_from_table_row(row, path), "CLIP_benchmark") for row in rows]

@@ -60,7 +60,7 @@ class SuiteScores:
 
     def add(self, benchmark: int, metrics: Sequence[str], cache: RecordsCache) -> None:
         """Take in one benchmark, if its models can be paired."""
-        leader = leader_of(self.table, Column(benchmark, metrics[0]))
+        leader = leader_of(self.table, Column(benchmark, metrics[0])) if metrics else None
         found = cache.comparable(benchmark, leader) if leader is not None else {}
         paired = pair(list(found.values())) if len(found) > 1 else None
         if paired is None:

@@ -21,6 +21,8 @@ Form = Literal["label", "labels", "ranking", "question"]
 """One label and a rank, several labels and scores, queries with ranks, or questions with a verdict."""
 
 NO_VALUE = -1
+_LARGEST = {"label": 1_000_000, "prediction": 1_000_000, "rank": 2**62, "correct": 1}
+"""Numbers of a record: tables as long as the largest label are made of them."""
 MAX_THUMBNAILS = 2_000
 """Thumbnails that are held of one result."""
 
@@ -94,11 +96,11 @@ def read_columns(result: Result, *, keep: int = 0) -> Columns | None:
         for record in result.iter_records():
             if records.is_known(record):
                 records.add(record)
+        return records.columns() if records.ids else None
     except OSError as error:
         raise ResultError(f"{result.path}: its records cannot be read ({error.strerror}).") from error
-    except (KeyError, TypeError, ValueError) as error:
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError, OverflowError) as error:
         raise ResultError(f"{result.path}: a record is damaged: {error!r}.") from error
-    return records.columns() if records.ids else None
 
 
 def reread(result: Result, wanted: Collection[str]) -> dict[str, Mapping[str, Any]]:
@@ -133,11 +135,12 @@ class _Reader:
         position = len(self.ids)
         self.ids.append(str(record["id"]))
         for name, values in self.numbers.items():
-            value = record.get(name)
-            values.append(int(value) if isinstance(value, int) else NO_VALUE)
+            values.append(_number(record.get(name), name))
         if self.form == "ranking":
             self.from_text.append(record["query"] == "text")
             self.cluster.append(str(record.get("image", record["id"])))
+        elif self.form == "label" and self.numbers["label"][-1] == NO_VALUE:
+            raise ValueError("no label")
         elif self.form == "labels":
             self.labels.append(record["labels"])
             self.scores.append(record["scores"])
@@ -172,6 +175,14 @@ class _Reader:
         )
 
 
+def _number(value: Any, name: str) -> int:
+    if not isinstance(value, int):
+        return NO_VALUE
+    if not NO_VALUE <= value <= _LARGEST[name]:
+        raise ValueError(f"{name} is {value}")
+    return int(value)
+
+
 def form_of(record: Mapping[str, Any]) -> Form | None:
     """Recognise the form of a record by its keys; None for those of tasks that have no view of samples."""
     return next((form for key, form in _FORMS if key in record), None)
@@ -203,8 +214,8 @@ def how_bad(record: Mapping[str, Any], form: Form) -> float:
 
 # ------------------------------------------------------------------------------------ metrics as means
 
-_ACCURACY = re.compile(r"(?:lp_|knn_|cluster_)?acc(\d*)|accuracy|Overall")
-_RECALL = re.compile(r"(image|text)_retrieval_recall@(\d+)")
+_ACCURACY = re.compile(r"(?:lp_|knn_|cluster_)?acc(\d{0,9})|accuracy|Overall")
+_RECALL = re.compile(r"(image|text)_retrieval_recall@(\d{1,9})")
 _MEAN_RECALL = re.compile(r"(?:lp_|knn_)?mean_per_class_recall")
 
 

@@ -186,7 +186,7 @@ def main_metrics(results: Sequence[Result]) -> tuple[str, ...]:
 
 def natural(text: str) -> list[tuple[int, str]]:
     """Sort key under which recall@5 comes before recall@10."""
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", text)]
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d{1,18})", text)]
 
 
 def is_fraction(values: Iterable[float | None]) -> bool:
@@ -199,7 +199,9 @@ def _fill_k(patterns: Sequence[str], counts: Mapping[str, int]) -> tuple[str, ..
     if "{k}" not in patterns[0]:
         return tuple(patterns) if patterns[0] in counts else ()
     prefix = patterns[0].partition("{k}")[0]
-    ks = {int(name[len(prefix) :]): n for name, n in counts.items() if re.fullmatch(re.escape(prefix) + r"\d+", name)}
+    ks = {
+        int(name[len(prefix) :]): n for name, n in counts.items() if re.fullmatch(re.escape(prefix) + r"\d{1,9}", name)
+    }
     if not ks:
         return ()
     k = min(ks, key=lambda k: (-ks[k], k))

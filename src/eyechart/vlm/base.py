@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from eyechart.errors import DataError, unknown_name
 from eyechart.metrics.cells import as_text, text_list
 from eyechart.types import Notice
+from eyechart.untrusted import is_file
 from eyechart.vlm.benchmarks import Benchmark, known_benchmarks
 from eyechart.vlm.download import fetch
 from eyechart.vlm.folders import image_folder, inside, lmu_data_root
@@ -160,7 +161,7 @@ class ImageBaseDataset:
                 if folder is folders[-1]:
                     raise
                 continue
-            if path.is_file():
+            if is_file(path):
                 return str(path)
         return name
 

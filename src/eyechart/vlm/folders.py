@@ -39,7 +39,10 @@ def inside(folder: Path, name: str, what: str) -> Path:
     """
     if "\0" in name or not name.strip():
         raise DataError(f"{what}: {name!r} is not a file name.")
-    path = (folder / name).resolve()
+    try:
+        path = (folder / name).resolve()
+    except (OSError, RuntimeError) as error:  # longer than a path can be, or a loop of links
+        raise DataError(f"{what}: {name[:80]!r} is not a file name.") from error
     if not path.is_relative_to(folder.resolve()):
         raise DataError(
             f"{what}: the path {name!r} leaves the folder {folder}.", advice=f"Keep pictures below {folder}."

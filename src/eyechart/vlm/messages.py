@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import mimetypes
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -12,6 +13,7 @@ from urllib.parse import urlsplit
 from eyechart.errors import DataError, UsageError
 from eyechart.media import Picture
 from eyechart.types import Message, Part, Role
+from eyechart.untrusted import MAX_TEXT
 from eyechart.vlm.download import fetch
 from eyechart.vlm.folders import lmu_data_root
 from eyechart.vlm.pictures import dump_picture
@@ -19,6 +21,9 @@ from eyechart.vlm.pictures import dump_picture
 Item = dict[str, str]
 Kind = Literal["str", "dict", "liststr", "listdict", "unknown"]
 TYPES = ("text", "image", "video")
+URLS = "EYECHART_IMAGE_URLS"
+"""Set to 1, this variable allows to fetch pictures that data name by their address. Without it nothing is fetched: an
+address in a dataset is a request that its author makes from inside your network."""
 
 
 def check_content(msgs: object) -> Kind:
@@ -77,7 +82,7 @@ def _of_dict(item: Mapping[str, Any]) -> Item:
 def parse_file(text: str) -> tuple[str, str]:
     """Return type and value of a text that may be a path, a URL or a data URL; anything else is a text.
 
-    Pictures behind URLs are downloaded once, those in data URLs written once, to ``$LMUData/files``.
+    Pictures in data URLs are written once, to ``$LMUData/files``; so are those behind URLs, if `URLS` allows it.
     """
     if text.startswith("data:image/") and ";base64," in text[:100]:
         name = hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
@@ -86,7 +91,7 @@ def parse_file(text: str) -> tuple[str, str]:
         return "image", str(path)
     if text.startswith(("http://", "https://")) and len(text) < 4096 and not any(map(str.isspace, text)):
         suffix = Path(urlsplit(text).path).suffix.lower()
-        if _media(f"x{suffix}") == "image":
+        if _media(f"x{suffix}") == "image" and os.environ.get(URLS) == "1":
             name = hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
             return "image", str(fetch(text, lmu_data_root() / "files" / f"{name}{suffix}"))
         return "url", text
@@ -145,13 +150,18 @@ def _parts(content: Any, where: str) -> tuple[Part, ...]:
 def _part(item: Mapping[str, Any], where: str) -> Part:
     kind, value = item.get("type"), str(item.get("value", ""))
     if kind == "text":
+        if len(value) > MAX_TEXT:
+            raise DataError(f"{where}: a text of {len(value)} characters, more than the limit of {MAX_TEXT}.")
         return value
     if kind != "image":
         raise UsageError(f"{where}: a prompt holds texts and pictures, not {kind!r}.")
     if value.startswith(("http://", "https://", "data:")):
         found, value = parse_file(value)
         if found != "image":
-            raise DataError(f"{where}: {value!r} is not the address of a picture.")
+            raise DataError(
+                f"{where}: the picture {value[:200]!r} is an address, and addresses in data are not fetched.",
+                advice=f"Put the picture into the table or beside it, or set {URLS}=1 if you trust the data.",
+            )
     path = Path(value)
     if not path.is_absolute():
         # A relative path that the dataset could not find must not be looked for in whatever folder we are started.

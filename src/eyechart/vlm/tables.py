@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 from eyechart.errors import DataError
 from eyechart.files import write_atomic
 from eyechart.results import read_json_lines, to_json
+from eyechart.untrusted import parse_json, read_text, text_lines
 from eyechart.vlm.rows import Table, as_table
 from eyechart.vlm.tsv import read_tsv, write_tsv
 from eyechart.vlm.xlsx import read_xlsx, write_xlsx
@@ -24,7 +24,7 @@ def load(path: str | Path) -> Any:
     """
     file = Path(path)
     if file.suffix == ".json":
-        return json.loads(file.read_text(encoding="utf-8"))
+        return parse_json(read_text(file))
     table = load_table(file)
     return table.to_pandas() if find_spec("pandas") else table
 
@@ -40,10 +40,12 @@ def load_table(path: Path) -> Table:
 
 
 def _read_csv(path: Path) -> Table:
-    with path.open(encoding="utf-8-sig", newline="") as stream:
-        reader = csv.DictReader(stream)
+    reader = csv.DictReader(line for _, line in text_lines(path))
+    try:
         rows = [{key: value or None for key, value in row.items() if key is not None} for row in reader]
         return Table(rows, reader.fieldnames or ())
+    except csv.Error as error:
+        raise DataError(f"{path}, line {reader.line_num}: not a table ({error}).") from error
 
 
 def _read_json_lines(path: Path) -> Table:

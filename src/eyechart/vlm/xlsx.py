@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterable, Sequence
+import zipfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,10 @@ from eyechart.vlm.rows import Table
 
 LIMIT = 32_767
 """The longest text of a cell."""
+MAX_ROWS = 1_048_576
+"""Rows that a sheet can have; a few bytes of XML can claim any number."""
+MAX_UNPACKED = 512 * 1024 * 1024
+"""Bytes that all parts of the file may have together when they are unpacked."""
 # Spreadsheets write characters that XML has no room for as _x001B_; a text that looks so already is escaped as well.
 _LOOKS_ESCAPED = re.compile(r"_(?=x[0-9A-Fa-f]{4}_)")
 _NOT_XML = re.compile("[\x00-\x08\x0b-\x1f\ud800-\udfff\ufffe\uffff]")
@@ -77,20 +83,40 @@ def read_xlsx(path: Path) -> Table:
     """
     openpyxl = _library()
     try:
-        book = openpyxl.load_workbook(path, read_only=True, data_only=True)
+        _check_unpacked(path)
+        with path.open("rb") as stream, closing(openpyxl.load_workbook(stream, read_only=True, data_only=True)) as book:
+            return _first_sheet(book, path)
+    except DataError:
+        raise
     except OSError as error:
         raise DataError(f"Cannot read {path} ({error.strerror}).") from error
     except Exception as error:
         # openpyxl raises whatever its zip and XML parsers raise on a damaged file.
         raise DataError(f"{path} is not a spreadsheet ({type(error).__name__}).") from error
-    try:
-        rows = book.worksheets[0].iter_rows(values_only=True)
-        columns = [str(name) for name in next(rows, ()) if name is not None]
-        return Table(
-            ({name: _plain(value) for name, value in zip(columns, row, strict=False)} for row in rows), columns
-        )
-    finally:
-        book.close()
+
+
+def _check_unpacked(path: Path) -> None:
+    """Refuse a zip bomb: the sizes in its list are what the unpacker goes by."""
+    with zipfile.ZipFile(path) as archive:
+        size = sum(part.file_size for part in archive.infolist())
+    if size > MAX_UNPACKED:
+        raise DataError(f"{path} unpacks to {size} bytes, more than the limit of {MAX_UNPACKED}.")
+
+
+def _first_sheet(book: Any, path: Path) -> Table:
+    rows = _rows(book, path)
+    columns = [str(name) for name in next(rows, ()) if name is not None]
+    filled = (row for row in rows if any(value is not None for value in row))
+    return Table(({name: _plain(value) for name, value in zip(columns, row, strict=False)} for row in filled), columns)
+
+
+def _rows(book: Any, path: Path) -> Iterator[Sequence[Any]]:
+    if not book.worksheets:
+        raise DataError(f"{path} has no sheet.")
+    for number, row in enumerate(book.worksheets[0].iter_rows(values_only=True)):
+        if number >= MAX_ROWS:
+            raise DataError(f"{path} has more than {MAX_ROWS} rows.")
+        yield row
 
 
 def _plain(value: Any) -> Any:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import io
-
 from eyechart.errors import DataError
 from eyechart.generators.api import MAX_EDGE
 from eyechart.listing import Listing
+from eyechart.media import picture_size
 from eyechart.types import Job, Sample
 
 PATCH = 28
@@ -46,10 +45,7 @@ def picture_tokens(size: tuple[int, int], max_edge: int | None) -> int:
 
 def _size(sample: Sample) -> tuple[int, int]:
     """Read a picture's size from its header; one that cannot be read will not be sent."""
-    from PIL import Image
-
     try:
-        with Image.open(io.BytesIO(sample.image.read())) as image:
-            return image.size
-    except (DataError, OSError, ValueError, SyntaxError, Image.DecompressionBombError):
+        return picture_size(sample.image.read(), sample.image.source)
+    except DataError:
         return (1, 1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from eyechart.datasets.pictures import PictureFinder
 from eyechart.datasets.rows import Problems, RowDataset
 from eyechart.errors import DataError
 from eyechart.types import DatasetSpec, Sample
+from eyechart.untrusted import parse_json, text_lines
 
 FILES = ["captions.jsonl", "xm3600/captions.jsonl"]
 
@@ -26,15 +26,14 @@ def open_crossmodal(spec: DatasetSpec) -> RowDataset:
     finder = PictureFinder(Path(spec.root), spec.options.get("source", {}).get("images", ["images/{image}"]))
     problems = Problems(path)
     samples = []
-    with path.open(encoding="utf-8") as stream:
-        for number, line in enumerate(stream, 1):
-            key, caption = _row(line, language)
-            if not caption:
-                problems.add(number, f"no caption in {language!r}")
-                continue
-            picture = finder.find(f"{key}.jpg")
-            if picture:
-                samples.append(Sample(key, picture, texts=(caption,)))
+    for number, line in text_lines(path):
+        key, caption = _row(line, language)
+        if not caption:
+            problems.add(number, f"no caption in {language!r}")
+            continue
+        picture = finder.find(f"{key}.jpg")
+        if picture:
+            samples.append(Sample(key, picture, texts=(caption,)))
     problems.raise_if_any()
     finder.raise_if_missing(path)
     return RowDataset(captions_info(spec, path), tuple(samples))
@@ -42,7 +41,7 @@ def open_crossmodal(spec: DatasetSpec) -> RowDataset:
 
 def _row(line: str, language: str) -> tuple[str, str]:
     try:
-        row: dict[str, Any] = json.loads(line)
+        row: dict[str, Any] = parse_json(line)
         return str(row["image/key"]), str(row[language]["caption"][0])
     except (ValueError, KeyError, TypeError, IndexError):
         return "", ""

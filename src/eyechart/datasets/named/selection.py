@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from eyechart.datasets.rows import RowDataset
 from eyechart.datasets.selection import question_samples
 from eyechart.errors import DataError
 from eyechart.types import DatasetInfo, DatasetSpec, Sample
+from eyechart.untrusted import json_lines, parse_json, text_lines
 
 EXAMPLES = ["examples.jsonl", "data/examples.jsonl"]
 WINOGROUND_IMAGES = ["images/{image}", "data/images/{image}"]
@@ -59,17 +59,13 @@ def open_winoground(spec: DatasetSpec) -> RowDataset:
 
 
 def _winoground_rows(path: Path) -> Iterator[tuple[str, tuple[str, str], tuple[str, str], dict[str, Any]]]:
-    with path.open(encoding="utf-8") as stream:
-        for number, line in enumerate(stream, 1):
-            if not line.strip():
-                continue
-            try:
-                row: dict[str, Any] = json.loads(line)
-                images = (_png(row["image_0"]), _png(row["image_1"]))
-                tags = {key: row[key] for key in TAGS if key in row}
-                yield str(row["id"]), images, (str(row["caption_0"]), str(row["caption_1"])), tags
-            except (ValueError, KeyError, TypeError) as error:
-                raise DataError(f"{path}, line {number}: not an example of Winoground ({error!r}).") from error
+    for number, row in json_lines(path):
+        try:
+            images = (_png(row["image_0"]), _png(row["image_1"]))
+            tags = {key: row[key] for key in TAGS if key in row}
+            yield str(row["id"]), images, (str(row["caption_0"]), str(row["caption_1"])), tags
+        except (ValueError, KeyError, TypeError) as error:
+            raise DataError(f"{path}, line {number}: not an example of Winoground ({error!r}).") from error
 
 
 def _png(name: str) -> str:
@@ -82,19 +78,18 @@ def open_winogavil(spec: DatasetSpec) -> RowDataset:
     path = named_file(spec, [settings["file"]], settings.get("url"))
     finder = PictureFinder(Path(spec.root), settings["images"])
     samples: list[Sample] = []
-    with path.open(encoding="utf-8", newline="") as stream:
-        for number, row in enumerate(csv.DictReader(stream)):
-            try:
-                candidates = [str(name) for name in json.loads(row["candidates"])]
-                right = {str(name) for name in json.loads(row["associations"])}
-                cue = str(row["cue"])
-            except (KeyError, TypeError, ValueError) as error:
-                raise DataError(f"{path}, row {number + 1}: not a row of WinoGAViL ({error!r}).") from error
-            pictures = [picture for name in candidates if (picture := finder.find(f"{name}.jpg"))]
-            if len(pictures) == len(candidates):
-                pairs = [(i, 0) for i, name in enumerate(candidates) if name in right]
-                meta = {"candidates": len(candidates)}
-                samples += question_samples(str(number), pictures, [cue_prompt(cue)], pairs, meta)
+    for number, row in enumerate(csv.DictReader(line for _, line in text_lines(path))):
+        try:
+            candidates = [str(name) for name in parse_json(row["candidates"])]
+            right = {str(name) for name in parse_json(row["associations"])}
+            cue = str(row["cue"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise DataError(f"{path}, row {number + 1}: not a row of WinoGAViL ({error!r}).") from error
+        pictures = [picture for name in candidates if (picture := finder.find(f"{name}.jpg"))]
+        if len(pictures) == len(candidates):
+            pairs = [(i, 0) for i, name in enumerate(candidates) if name in right]
+            meta = {"candidates": len(candidates)}
+            samples += question_samples(str(number), pictures, [cue_prompt(cue)], pairs, meta)
     finder.raise_if_missing(path)
     return _dataset(spec, path, tuple(samples))
 
