@@ -66,7 +66,8 @@ def test_a_hang_is_ended_and_saved(monkeypatch, tmp_path):
     monkeypatch.setattr(fuzz, "SECONDS", 0.05)
     outcome = fuzz.fuzz("planted", range(1), seed=9, saved=tmp_path / "findings")
 
-    assert list(outcome.findings) == ["TooSlowError in test_fuzz.py:hang"]
+    [kind] = outcome.findings
+    assert kind.startswith("TooSlowError")
 
 
 def test_an_error_of_ours_is_a_refusal(monkeypatch, tmp_path):
