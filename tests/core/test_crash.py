@@ -28,8 +28,8 @@ def run(folder, cache, *words, stderr=None):
 
 @pytest.mark.slow
 def test_a_run_killed_at_a_random_moment_is_completed_by_running_it_again(tmp_path):
-    """Three rounds here; `make chaos` does a hundred."""
-    assert chaos().disturb(tmp_path, 3, random.Random()) == 0
+    """Four rounds here, two at random times and two inside writes; `make chaos` does a hundred."""
+    assert chaos().disturb(tmp_path, 4, random.Random()) == 0
 
 
 @pytest.mark.slow

@@ -173,9 +173,9 @@ def embed_texts(
             with watch.phase("encode texts"):
                 encoded = halving.run(encode, chosen)
                 cut = np.array(encoder.truncated(chosen), np.float32)[:, None]
+            cuts.add(chosen_keys, cut)  # before the vectors: a text counts as done when both are there
             vectors.add(chosen_keys, encoded)
-            cuts.add(chosen_keys, cut)
             bar.advance(len(chosen))
     finally:
-        vectors.flush()
         cuts.flush()
+        vectors.flush()
