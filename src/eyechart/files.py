@@ -11,6 +11,8 @@ from typing import BinaryIO
 
 TEMPORARY = ".tmp-"
 """Every unfinished file of ours has this prefix; whoever finds an old one may delete it."""
+UNFINISHED = ".part"
+"""And this suffix: what a killed run leaves behind must not be taken for a result by any tool."""
 
 
 @contextmanager
@@ -21,7 +23,7 @@ def atomic_file(path: Path, *, durable: bool = True) -> Iterator[BinaryIO]:
     whole, but may be gone after a power cut: flushing takes milliseconds, which not everything is worth.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.parent / f"{TEMPORARY}{os.getpid()}-{secrets.token_hex(6)}-{path.name[-100:]}"
+    temporary = path.parent / f"{TEMPORARY}{os.getpid()}-{secrets.token_hex(6)}-{path.name[-100:]}{UNFINISHED}"
     try:
         with temporary.open("xb") as stream:
             yield stream

@@ -31,3 +31,11 @@ def test_a_write_that_fails_leaves_the_old_content_and_nothing_else(tmp_path):
         fail_halfway()
     assert path.read_bytes() == b"old"
     assert [found.name for found in tmp_path.iterdir() if found.is_file()] == ["file"]
+
+
+def test_an_unfinished_file_is_not_taken_for_a_finished_one_by_its_name(tmp_path):
+    """A killed run leaves it behind, and others look for results by their suffix."""
+    with atomic_file(tmp_path / "r.json") as stream:
+        stream.write(b"{")
+
+        assert list(tmp_path.glob("*.json")) == []

@@ -67,12 +67,15 @@ def write_classification(
     return root
 
 
-def write_retrieval(root: Path, *, captions: list[list[str]], shards: int = 2, split: str = "test") -> Path:
-    """Write a retrieval webdataset with the given captions."""
+def write_retrieval(
+    root: Path, *, captions: list[list[str]], shards: int = 2, split: str = "test", first: int = 0
+) -> Path:
+    """Write a retrieval webdataset with the given captions; sample i has picture first + i."""
     root.mkdir(parents=True, exist_ok=True)
     (root / "dataset_type.txt").write_text("retrieval\n", encoding="utf-8")
     rows = [
-        [(f"s{i:07d}.png", png(i)), (f"s{i:07d}.txt", "\n".join(texts).encode())] for i, texts in enumerate(captions)
+        [(f"s{i:07d}.png", png(first + i)), (f"s{i:07d}.txt", "\n".join(texts).encode())]
+        for i, texts in enumerate(captions)
     ]
     write_shards(root / split, rows, shards)
     return root
