@@ -9,10 +9,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+from eyechart.errors import EyechartError
+
 TEMPORARY = ".tmp-"
 """Every unfinished file of ours has this prefix; whoever finds an old one may delete it."""
 UNFINISHED = ".part"
 """And this suffix: what a killed run leaves behind must not be taken for a result by any tool."""
+
+
+class CacheError(EyechartError):
+    """The cache folder cannot be written."""
 
 
 @contextmanager
@@ -42,6 +48,21 @@ def write_atomic(path: Path, data: bytes, *, durable: bool = True) -> None:
     """Write ``data`` to ``path`` at once."""
     with atomic_file(path, durable=durable) as stream:
         stream.write(data)
+
+
+def write_cached(path: Path, data: bytes) -> None:
+    """Write a file of the cache at once.
+
+    Raises:
+        CacheError: If the disk is full or the folder cannot be written.
+    """
+    try:
+        write_atomic(path, data)
+    except OSError as error:
+        raise CacheError(
+            f"Cannot write to the cache at {path.parent} ({error.strerror}).",
+            advice="Free some space, or set EYECHART_CACHE to a folder that can be written.",
+        ) from error
 
 
 def sync_folder(folder: Path) -> None:

@@ -82,9 +82,19 @@ class _Reading:
 
 
 def iter_samples(dataset: Dataset, limit: int | None = None) -> Iterator[Sample]:
-    """Stream all samples of a dataset in order, exactly ``limit`` of them if there are as many."""
+    """Stream all samples of a dataset in order, exactly ``limit`` of them if there are as many.
+
+    Raises:
+        DataError: If files vanish or a disk fails while they are read, whatever the reader.
+    """
     samples = (sample for shard in dataset.shards() for sample in shard)
-    return islice(samples, limit) if limit is not None else samples
+    try:
+        yield from islice(samples, limit) if limit is not None else samples
+    except OSError as error:
+        raise DataError(
+            f"{dataset.info.name}: {error.filename or dataset.info.source} cannot be read ({error.strerror}).",
+            advice="It was there before: check the disk or the mount. What was computed is kept, run again to go on.",
+        ) from error
 
 
 def list_dataset(

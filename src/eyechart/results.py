@@ -83,6 +83,7 @@ def write_result(result: Result, records: Iterable[Mapping[str, Any]], output: P
                 digest.update(line)
                 stream.write(line)
                 count += 1
+            _retire(output, digest.hexdigest())
         body = _to_dict(result)
         body["records"] = {"file": target.name, "count": count, "sha256": digest.hexdigest()}
         write_atomic(output, (to_json(body, indent=1) + "\n").encode("utf-8", "backslashreplace"))
@@ -92,6 +93,19 @@ def write_result(result: Result, records: Iterable[Mapping[str, Any]], output: P
             advice="Embeddings are kept: run the same command again when the folder can be written.",
         ) from error
     return result_from_dict(body, output)
+
+
+def _retire(output: Path, digest: str) -> None:
+    """Remove an older result just before its records are replaced by others.
+
+    Otherwise a run that is killed between the two files would leave a result beside records that it was not made of.
+    """
+    try:
+        records = read_result(output).records
+    except ResultError:
+        return  # none there, or half of another tool's: nothing names the records
+    if isinstance(records, Mapping) and records.get("sha256", digest) != digest:
+        output.unlink(missing_ok=True)
 
 
 def read_result(path: Path) -> Result:

@@ -1,5 +1,6 @@
 import json
 import os
+from pathlib import Path
 
 import pytest
 
@@ -121,3 +122,27 @@ def test_the_jobs_digest_ignores_where_and_how_fast_it_runs(tmp_path):
     assert job(tmp_path / "b.json", batch_size=1, workers=0).digest == base.digest
     assert job(tmp_path / "a.json", model=ModelSpec("onnx", "m", "p", device="cuda")).digest == base.digest
     assert job(tmp_path / "a.json", model=ModelSpec("onnx", "m", "p", precision="fp16")).digest != base.digest
+
+
+def test_a_run_killed_between_records_and_result_leaves_no_result_beside_records_of_another(tmp_path, monkeypatch):
+    """The kill is an exception here that nothing catches; `make chaos` kills for real."""
+    path = tmp_path / "r.json"
+    write_result(result(), [{"id": "old"}], path)
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("eyechart.results.write_atomic", killed)
+    with pytest.raises(KeyboardInterrupt):
+        write_result(result(), [{"id": "new"}], path)
+    assert not path.exists()
+
+
+def test_writing_the_same_result_again_never_takes_it_away(tmp_path, monkeypatch):
+    path = tmp_path / "r.json"
+    write_result(result(), [{"id": "same"}], path)
+    monkeypatch.setattr(Path, "unlink", None)
+
+    write_result(result(), [{"id": "same"}], path)
+
+    assert [record["id"] for record in read_result(path).iter_records()] == ["same"]

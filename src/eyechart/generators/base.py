@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from eyechart.api import Budget, Secret
-from eyechart.files import cache_root, write_atomic
+from eyechart.files import cache_root, write_cached
 from eyechart.types import Answer, BatchGenerator, Generator, ModelCard, ModelSpec, Prompt, digest_json
 
 
@@ -72,7 +72,7 @@ class LazyGenerator:
             self._card = self._generator.card
             path = self._card_path()
             if path is not None:
-                write_atomic(path, json.dumps(dataclasses.asdict(self._card)).encode())
+                write_cached(path, json.dumps(dataclasses.asdict(self._card)).encode())
         return self._generator
 
     def generate_many(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from eyechart.errors import ModelError
-from eyechart.files import cache_root, write_atomic
+from eyechart.files import cache_root, write_cached
 from eyechart.types import Encoder, ModelCard, ModelSpec, digest_json
 
 
@@ -69,7 +69,7 @@ class LazyEncoder:
                 self._card = self._encoder.card
                 path = _card_path(self.spec, self.family)
                 if path is not None:
-                    write_atomic(path, json.dumps(dataclasses.asdict(self._card)).encode())
+                    write_cached(path, json.dumps(dataclasses.asdict(self._card)).encode())
             return self._encoder
 
 

@@ -55,7 +55,7 @@ class Source:
         seen = {}
         for argument in self.arguments:
             for run in read_progress(Path(argument)) if Path(argument).is_dir() else []:
-                fresh = now - float(run.get("updated", 0)) < STALE
+                fresh = abs(now - float(run.get("updated", 0))) < STALE  # a clock may have been set back since
                 seen[str(run["file"])] = run | {"state": "running" if fresh else "stalled"}
         with self._lock:
             ended = {
