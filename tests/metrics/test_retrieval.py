@@ -1,8 +1,11 @@
+import tracemalloc
+
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eyechart.metrics.retrieval import Positives, hit_rate, rank_positives, top_items
+from eyechart.metrics.retrieval import Positives, hit_rate, rank_both_ways, rank_positives, top_items
 from eyechart.metrics.vectors import distinct_rows, unit
 
 
@@ -42,17 +45,70 @@ def test_captions_need_not_stand_in_the_order_of_the_pictures():
     assert positives.counts().tolist() == [2, 1, 1]
 
 
-def test_blocks_do_not_change_the_ranks(monkeypatch):
+@given(st.integers(0, 2**32 - 1), st.integers(1, 12), st.integers(1, 4))
+def test_one_pass_gives_both_directions(seed, n, most):
+    rng = np.random.default_rng(seed)
+    owner = rng.permutation(np.repeat(np.arange(n), rng.integers(1, most + 1, n)))
+    images, texts = small_vectors(rng, n), small_vectors(rng, len(owner))
+
+    to_images, to_texts = rank_both_ways(images, texts, owner)
+
+    one_way = rank_positives(texts, images, Positives.one_each(owner))
+    other_way = rank_positives(images, texts, Positives.inverse(owner, n))
+    assert to_images.ranks.tolist() == one_way.ranks.tolist()
+    assert to_texts.ranks.tolist() == other_way.ranks.tolist()
+    assert to_images.tied.tolist() == one_way.tied.tolist()
+    assert to_texts.tied.tolist() == other_way.tied.tolist()
+
+
+def float64_ranks(images, texts, owner):
+    """Rank by a whole float64 matrix, in which two equal rows have equal scores."""
+    scores = (texts[:, None, :].astype(np.float64) * images[None].astype(np.float64)).sum(axis=2)
+    right = owner[:, None] == np.arange(len(images))
+    to_images = 1 + ((scores >= scores[right][:, None]) & ~right).sum(axis=1)
+    best = np.where(right, scores, -np.inf).max(axis=0)
+    return to_images.tolist(), (1 + ((scores >= best) & ~right).sum(axis=0)).tolist()
+
+
+@pytest.mark.parametrize("tile", [(512, 8192), (7, 11)])
+@pytest.mark.parametrize("spread", [1.0, 1e-3, 1e-6, 0.0])
+def test_ranks_are_those_of_float64_however_near_the_vectors_are(monkeypatch, tile, spread):
     rng = np.random.default_rng(0)
-    owner = np.repeat(np.arange(40), 3)
-    images = unit(rng.standard_normal((40, 16)).astype(np.float32))
-    texts = unit(rng.standard_normal((120, 16)).astype(np.float32))
-    whole = rank_positives(images, texts, Positives.inverse(owner, 40))
+    owner = rng.permutation(np.repeat(np.arange(30), 3))
+    images, texts = (1 + spread * rng.standard_normal((n, 64)) for n in (30, 90))
+    images, texts = unit(images.astype(np.float32)), unit(texts.astype(np.float32))
+    # Some pictures exist twice: their copies tie exactly.
+    images[3], images[17] = images[4], images[4]
+    monkeypatch.setattr("eyechart.metrics.retrieval.TILE", tile)
 
-    monkeypatch.setattr("eyechart.metrics.retrieval.BLOCK_BYTES", 3000)
-    blocked = rank_positives(images, texts, Positives.inverse(owner, 40))
+    to_images, to_texts = rank_both_ways(images, texts, owner)
 
-    np.testing.assert_array_equal(whole.ranks, blocked.ranks)
+    assert (to_images.ranks.tolist(), to_texts.ranks.tolist()) == float64_ranks(images, texts, owner)
+
+
+@pytest.mark.parametrize("dense", [1, 10**9])
+def test_near_pairs_are_decided_alike_one_by_one_and_together(monkeypatch, dense):
+    rng = np.random.default_rng(1)
+    owner = np.arange(50)
+    images, texts = (unit((1 + 1e-5 * rng.standard_normal((50, 33))).astype(np.float32)) for _ in range(2))
+    monkeypatch.setattr("eyechart.metrics.retrieval.DENSE", dense)
+
+    to_images, to_texts = rank_both_ways(images, texts, owner)
+
+    assert (to_images.ranks.tolist(), to_texts.ranks.tolist()) == float64_ranks(images, texts, owner)
+
+
+def test_the_score_matrix_never_exists_as_a_whole():
+    rng = np.random.default_rng(0)
+    images, texts = (unit(rng.standard_normal((n, 8)).astype(np.float32)) for n in (3000, 9000))
+    owner = np.repeat(np.arange(3000), 3)
+
+    tracemalloc.start()
+    rank_both_ways(images, texts, owner)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert peak < 3000 * 9000 * 4 / 2
 
 
 def test_a_tie_is_reported():
@@ -81,3 +137,11 @@ def test_equal_rows_share_one_number_in_order_of_appearance():
     assert first.tolist() == [0, 1]
     assert number.tolist() == [0, 1, 0]
     assert count.tolist() == [2, 1]
+
+
+def test_rows_that_share_a_code_by_accident_are_told_apart(monkeypatch):
+    monkeypatch.setattr("eyechart.metrics.vectors._codes", lambda rows: np.zeros(len(rows), np.uint64))
+
+    first, number, count = distinct_rows(np.array([[2, 2], [1, 1], [2, 2]], np.float32))
+
+    assert (first.tolist(), number.tolist(), count.tolist()) == ([0, 1], [0, 1, 0], [2, 1])

@@ -41,9 +41,25 @@ def distinct_rows(vectors: Vectors) -> tuple[NDArray[np.int64], NDArray[np.int64
         distinct row, and how often each distinct row occurs.
     """
     rows = np.ascontiguousarray(vectors)
-    keys = rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).ravel()
-    _, first, inverse, counts = np.unique(keys, return_index=True, return_inverse=True, return_counts=True)
+    _, first, inverse, counts = np.unique(_codes(rows), return_index=True, return_inverse=True, return_counts=True)
+    if not all(np.array_equal(rows[part], rows[first[inverse[part]]], equal_nan=True) for part in _parts(rows)):
+        # Two rows share a code by accident: compare them whole.
+        whole = rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).ravel()
+        _, first, inverse, counts = np.unique(whole, return_index=True, return_inverse=True, return_counts=True)
     order = np.argsort(first)
     renumber = np.empty_like(order)
     renumber[order] = np.arange(len(order))
     return first[order], renumber[inverse], counts[order]
+
+
+def _codes(rows: Vectors) -> NDArray[np.uint64]:
+    """Give each row a number: whole-number arithmetic, so equal rows have equal numbers wherever they stand."""
+    bits = rows.view(np.uint32)
+    factors = np.random.default_rng(0).integers(0, 2**64, bits.shape[1], np.uint64)
+    return np.concatenate([bits[part].astype(np.uint64) @ factors for part in _parts(rows)])
+
+
+def _parts(rows: Vectors) -> list[slice]:
+    """Cut rows into parts of a few megabytes."""
+    step = max(1, 2**20 // max(1, rows.shape[1]))
+    return [slice(start, start + step) for start in range(0, max(1, len(rows)), step)]

@@ -14,7 +14,7 @@ from eyechart import stats
 from eyechart.errors import UsageError
 from eyechart.metrics.ranking import METRICS, rank_relevant
 from eyechart.metrics.ranking_chance import CHANCE
-from eyechart.metrics.retrieval import Positives, Ranks, hit_rate, rank_positives, top_items
+from eyechart.metrics.retrieval import Positives, Ranks, hit_rate, rank_both_ways, rank_positives, top_items
 from eyechart.metrics.vectors import Vectors, unit
 from eyechart.tasks import collection_retrieval
 from eyechart.tasks.base import Material, Prediction, Task, need_samples
@@ -112,7 +112,7 @@ class ZeroshotRetrieval(Task):
 
 def _score_captions(prediction: RetrievalPrediction, settings: Mapping[str, Any]) -> Outcome:
     to_image, to_text = directions(prediction)
-    image_ranks, text_ranks = (rank_positives(way.queries, way.gallery, way.positives) for way in (to_image, to_text))
+    image_ranks, text_ranks = _rank(prediction, to_image, to_text)
     metrics: dict[str, Metric] = {}
     for k in settings["recall_k"]:
         metrics[f"image_retrieval_recall@{k}"] = _hit_rate(image_ranks, k, to_image)
@@ -130,6 +130,12 @@ def _score_captions(prediction: RetrievalPrediction, settings: Mapping[str, Any]
         notices=list(_notices(prediction, settings["recall_k"], image_ranks, text_ranks)),
         details={"captions": len(prediction.texts), "images": len(prediction.images)},
     )
+
+
+def _rank(prediction: RetrievalPrediction, *ways: Direction) -> tuple[Ranks, ...]:
+    if len(prediction.asked) == len(prediction.images):
+        return rank_both_ways(prediction.images, prediction.texts, prediction.owner)
+    return tuple(rank_positives(way.queries, way.gallery, way.positives) for way in ways)
 
 
 def directions(prediction: RetrievalPrediction) -> tuple[Direction, Direction]:
