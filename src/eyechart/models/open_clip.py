@@ -28,9 +28,10 @@ from eyechart.languages import find_same
 from eyechart.models import hub
 from eyechart.models.base import check_path, known_card, path_identity
 from eyechart.models.checkpoints import LOAD_ERRORS, load_error
+from eyechart.models.last_block import shorten_images
 from eyechart.models.torch_encoder import Inputs, TorchEncoder
 from eyechart.models.torch_tools import describe, library_versions, quiet_transformers
-from eyechart.models.trim import encode_trimmed, trimmable
+from eyechart.models.trim import encode_trimmed, shorten_texts, trimmable
 from eyechart.types import ModelSpec
 
 if TYPE_CHECKING:
@@ -107,6 +108,10 @@ class OpenClipEncoder(TorchEncoder):
             notes.append("The weights are random: no tag and no checkpoint was given.")
         super().__init__(spec, model)
         self.trimmable = trimmable(self.model, self.tokenizer)
+        for replica in self._replicas:
+            shorten_images(replica)
+            if self.trimmable:
+                shorten_texts(replica, self.tokenizer)
         size = getattr(self.model.visual, "image_size", None)
         context = getattr(self.tokenizer, "context_length", None)
         self.card = self.make_card(

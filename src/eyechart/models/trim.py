@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from eyechart.models.last_block import PooledOnly, pooled, shorten
+
 if TYPE_CHECKING:
     import torch
 
@@ -39,6 +41,13 @@ def trimmable(model: Any, tokenizer: Tokenize) -> bool:
         return short.shape == whole.shape and bool((short - whole).abs().max() <= TOLERANCE)
 
 
+def shorten_texts(model: Any, tokenizer: Tokenize) -> PooledOnly | None:
+    """Let the last block of a model for which `trimmable` holds compute the end token only, if that is exact."""
+    _, tower = _tower(model) or ("", model)
+    tokens = tokenizer(list(PROBES)).to(next(model.parameters()).device)
+    return shorten(getattr(tower, "transformer", None), lambda: encode_trimmed(model, tokens))
+
+
 def encode_trimmed(model: Any, tokens: torch.Tensor) -> torch.Tensor:
     """Run the library's own forward pass with only as many positions as the longest text of the batch has.
 
@@ -61,6 +70,9 @@ def encode_trimmed(model: Any, tokens: torch.Tensor) -> torch.Tensor:
     prefix, tower = _tower(model) or ("", model)
     # Not a count of non-zero tokens: 0 is also a piece of a word (an exclamation mark) in some vocabularies.
     length = int((tokens != 0).any(dim=0).nonzero().max()) + 1 if tokens.any() else 1
+    short = pooled(getattr(tower, "transformer", None))
+    if short is not None:
+        short.places = tokens.argmax(dim=-1)
     shorter = {
         f"model.{prefix}positional_embedding": tower.positional_embedding[:length],
         f"model.{prefix}attn_mask": tower.attn_mask[:length, :length],
