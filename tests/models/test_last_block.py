@@ -8,7 +8,7 @@ import torch
 from open_clip.model import CLIP
 
 from eyechart.models.last_block import pooled, shorten_images
-from eyechart.models.trim import encode_trimmed, shorten_texts
+from eyechart.models.trim import encode_trimmed, shorten_texts, trim
 
 VISION = {"image_size": 32, "layers": 2, "width": 32, "patch_size": 16, "head_width": 16}
 TEXT = {"context_length": 77, "vocab_size": 49408, "width": 32, "heads": 2, "layers": 2}
@@ -60,8 +60,8 @@ def test_texts_have_the_same_vectors_from_less_work(tokenizer):
 
         assert shorten_texts(clip, tokenizer) is not None
 
-        torch.testing.assert_close(encode_trimmed(clip, tokens), whole, atol=1e-6, rtol=0)
-        assert rows_through_the_last_mlp(clip.transformer, lambda: encode_trimmed(clip, tokens)) == len(TEXTS)
+        torch.testing.assert_close(encode_trimmed(clip, trim(tokens)), whole, atol=1e-6, rtol=0)
+        assert rows_through_the_last_mlp(clip.transformer, lambda: encode_trimmed(clip, trim(tokens))) == len(TEXTS)
 
 
 def test_a_copy_for_another_device_is_shortened_on_its_own_weights():

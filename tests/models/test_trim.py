@@ -5,7 +5,7 @@ import pytest
 import torch
 from open_clip.model import CLIP
 
-from eyechart.models.trim import encode_trimmed, trimmable
+from eyechart.models.trim import encode_trimmed, trim, trimmable
 
 VISION = {"image_size": 32, "layers": 1, "width": 32, "patch_size": 16, "head_width": 16}
 TEXT = {"context_length": 77, "vocab_size": 49408, "width": 32, "heads": 2, "layers": 2}
@@ -29,14 +29,14 @@ def test_a_causal_tower_gives_the_same_vectors_without_padding(tokenizer):
     with torch.inference_mode():
         for texts in (TEXTS, *([text] for text in TEXTS)):
             tokens = tokenizer(texts)
-            torch.testing.assert_close(encode_trimmed(clip, tokens), clip.encode_text(tokens), atol=1e-5, rtol=0)
+            torch.testing.assert_close(encode_trimmed(clip, trim(tokens)), clip.encode_text(tokens), atol=1e-5, rtol=0)
 
 
 def test_the_weights_are_as_before(tokenizer):
     clip = model()
     before = {name: tensor.clone() for name, tensor in clip.state_dict().items()}
 
-    encode_trimmed(clip, tokenizer(["a dog"]))
+    encode_trimmed(clip, trim(tokenizer(["a dog"])))
 
     assert all(torch.equal(tensor, before[name]) for name, tensor in clip.state_dict().items())
     assert clip.positional_embedding.shape == (77, 32)

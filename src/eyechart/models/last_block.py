@@ -8,6 +8,7 @@ is compared with the library's own on load, and used only if they agree.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 TOLERANCE = 1e-5
 """Largest difference between unit vectors of both passes; rounding alone gives about 1e-7."""
+PLACES: ContextVar[torch.Tensor | None] = ContextVar("PLACES", default=None)
+"""For each row of a batch, the position that will be read; None is the first of each, alone in the result."""
 
 Encode = Callable[[], "torch.Tensor"]
 
@@ -24,8 +27,6 @@ class PooledOnly:
 
     def __init__(self, block: Any) -> None:
         self.block = block
-        self.places: torch.Tensor | None = None
-        """For each row of the batch, the position that will be read; None is the first of each, alone in the result."""
 
     def __call__(self, x: Any, k_x: Any = None, v_x: Any = None, attn_mask: Any = None) -> torch.Tensor:
         """Compute the block for one position of each row."""
@@ -35,13 +36,14 @@ class PooledOnly:
         if k_x is not None or v_x is not None:
             raise ValueError("Only self-attention is meant here.")
         rows = torch.arange(len(x), device=x.device)
-        places = torch.zeros_like(rows) if self.places is None else self.places.to(x.device)
+        read = PLACES.get()
+        places = torch.zeros_like(rows) if read is None else read.to(x.device)
         normed = block.ln_1(x)
         mask = None if attn_mask is None else _rows_of(attn_mask.to(x.dtype), places, block.attn.num_heads)
         seen, _ = block.attn(normed[rows, places][:, None], normed, normed, need_weights=False, attn_mask=mask)
         one = x[rows, places][:, None] + block.ls_1(seen)
         one = one + block.ls_2(block.mlp(block.ln_2(one)))
-        if self.places is None:
+        if read is None:
             return one
         whole = torch.zeros_like(x)
         whole[rows, places] = one[:, 0]
@@ -69,7 +71,7 @@ def shorten(transformer: Any, encode: Encode) -> PooledOnly | None:
     Args:
         transformer: The tower's stack of blocks.
         encode: Runs the whole tower on some input of several different rows; where another position than the first
-            is read, it says so first (`pooled`).
+            is read, it says so in `PLACES`.
     """
     import torch
     from torch.nn.functional import normalize

@@ -31,7 +31,7 @@ from eyechart.models.checkpoints import LOAD_ERRORS, load_error
 from eyechart.models.last_block import shorten_images
 from eyechart.models.torch_encoder import Inputs, TorchEncoder
 from eyechart.models.torch_tools import describe, library_versions, quiet_transformers
-from eyechart.models.trim import encode_trimmed, shorten_texts, trimmable
+from eyechart.models.trim import encode_trimmed, shorten_texts, trim, trimmable
 from eyechart.types import ModelSpec
 
 if TYPE_CHECKING:
@@ -136,6 +136,10 @@ class OpenClipEncoder(TorchEncoder):
     def token_counts(self, texts: Sequence[str]) -> list[int]:
         """Count tokens with the start and end marks."""
         return [_token_count(self.tokenizer, text) for text in texts]
+
+    def text_inputs(self, tokens: Inputs) -> Inputs:
+        """Cut off the padding where the tower never looks at it."""
+        return {"tokens": trim(tokens["tokens"])} if self.trimmable else tokens
 
     def image_features(self, model: Any, pixels: torch.Tensor) -> torch.Tensor:
         """Run the image tower."""

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from eyechart.models.pace import Pacer, count_rows, take
 from eyechart.models.torch_tools import (
     autocast,
     cast,
@@ -63,6 +64,7 @@ class TorchEncoder(ABC):
         self._replicas = [self.model.to(self.devices[0])]
         self._replicas += [copy.deepcopy(self.model).to(device) for device in self.devices[1:]]
         self._pool = ThreadPoolExecutor(len(self.devices)) if len(self.devices) > 1 else None
+        self._pacer: Pacer | None = None
         self._image: Callable[..., torch.Tensor] = self.image_features
         self._text: Callable[..., torch.Tensor] = self.text_features
         backend = spec.options.get("compile")
@@ -96,6 +98,10 @@ class TorchEncoder(ABC):
         """Make the image tower's input of prepared pictures, before they are moved and cast."""
         return pixels
 
+    def text_inputs(self, tokens: Inputs) -> Inputs:
+        """Make the text tower's input of tokens, before they are moved: a place to cut off padding."""
+        return tokens
+
     def logit_scale(self, model: Any) -> float | None:
         """Return the factor between cosine and logit."""
         scale = getattr(model, "logit_scale", None)
@@ -114,13 +120,14 @@ class TorchEncoder(ABC):
 
         if not len(batch):
             return self._nothing()
-        return self._run(self._image, {"pixels": self.image_inputs(torch.from_numpy(np.ascontiguousarray(batch)))})
+        pixels = self.image_inputs(torch.from_numpy(np.ascontiguousarray(batch)))
+        return self._run("image", {"pixels": pixels})
 
     def encode_texts(self, texts: Sequence[str], *, language: str = "en") -> Vectors:
         """Encode texts."""
         if not len(texts):
             return self._nothing()
-        return self._run(self._text, {"inputs": self.tokenize(list(texts), language)})
+        return self._run("text", {"inputs": self.text_inputs(self.tokenize(list(texts), language))})
 
     def truncated(self, texts: Sequence[str]) -> list[bool]:
         """Find the texts with more tokens than the context holds."""
@@ -151,21 +158,35 @@ class TorchEncoder(ABC):
     def _nothing(self) -> Vectors:
         return np.empty((0, self.card.embedding_dim or 0), np.float32)
 
-    def _run(self, tower: Callable[..., torch.Tensor], inputs: Mapping[str, Any]) -> Vectors:
+    def _run(self, tower: str, inputs: Inputs) -> Vectors:
         """Run a tower on all devices, each with its share of the rows."""
         if self._pool is None:
-            return self._run_on(0, tower, inputs)
-        parts = [_part(inputs, i, len(self.devices)) for i in range(len(self.devices))]
-        jobs = [self._pool.submit(self._run_on, i, tower, part) for i, part in enumerate(parts) if _rows(part)]
+            plain = tower == "text" or self.devices != ["cpu"] or self.spec.options.get("compile")
+            return self._forward(tower, 0, inputs) if plain else self._paced(inputs)
+        n, rows = len(self.devices), count_rows(inputs)
+        parts = [take(inputs, rows * i // n, rows * (i + 1) // n) for i in range(n)]
+        jobs = [self._pool.submit(self._forward, tower, i, part) for i, part in enumerate(parts) if count_rows(part)]
         return np.concatenate([job.result() for job in jobs])
 
-    def _run_on(self, number: int, tower: Callable[..., torch.Tensor], inputs: Mapping[str, Any]) -> Vectors:
+    def _paced(self, inputs: Inputs) -> Vectors:
+        """Run the image tower on the CPU in the way that is fastest there."""
+        if self._pacer is None:
+            key = [self._facts["weights_digest"], self.precision, type(self).__name__]
+            self._pacer = Pacer(
+                self._replicas[0], lambda model, part: self._forward_with(model, "image", "cpu", part), key
+            )
+        return self._pacer.run(inputs)
+
+    def _forward(self, tower: str, number: int, inputs: Inputs) -> Vectors:
+        return self._forward_with(self._replicas[number], tower, self.devices[number], inputs)
+
+    def _forward_with(self, model: torch.nn.Module, tower: str, device: str, inputs: Inputs) -> Vectors:
         import torch
 
-        device = self.devices[number]
+        features = {"image": self._image, "text": self._text}[tower]
         with torch.inference_mode(), autocast(self.precision, device), forward_errors(self.precision):
             placed = {name: _place(value, device, input_type(self.precision)) for name, value in inputs.items()}
-            return to_numpy(tower(self._replicas[number], *placed.values()))
+            return to_numpy(features(model, *placed.values()))
 
 
 def _place(value: Any, device: str, kind: torch.dtype) -> Any:
@@ -173,15 +194,3 @@ def _place(value: Any, device: str, kind: torch.dtype) -> Any:
     if isinstance(value, Mapping):
         return {name: _place(inner, device, kind) for name, inner in value.items()}
     return value.to(device, kind) if value.is_floating_point() else value.to(device)
-
-
-def _rows(value: Any) -> int:
-    return min(_rows(inner) for inner in value.values()) if isinstance(value, Mapping) else len(value)
-
-
-def _part(value: Any, number: int, parts: int) -> Any:
-    """Cut out the rows that one of several devices works on; in order, together they are all rows."""
-    if isinstance(value, Mapping):
-        return {name: _part(inner, number, parts) for name, inner in value.items()}
-    rows = len(value)
-    return value[rows * number // parts : rows * (number + 1) // parts]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from eyechart.models.last_block import PooledOnly, pooled, shorten
+from eyechart.models.last_block import PLACES, PooledOnly, shorten
 
 if TYPE_CHECKING:
     import torch
@@ -33,7 +33,7 @@ def trimmable(model: Any, tokenizer: Tokenize) -> bool:
     with torch.inference_mode():
         tokens = tokenizer(list(PROBES)).to(device)
         try:
-            short = normalize(encode_trimmed(model, tokens).float(), dim=-1)
+            short = normalize(encode_trimmed(model, trim(tokens)).float(), dim=-1)
         except (RuntimeError, ValueError, IndexError):
             # The tower counts on its full length somewhere: it is not of the kind that can be cut.
             return False
@@ -45,15 +45,28 @@ def shorten_texts(model: Any, tokenizer: Tokenize) -> PooledOnly | None:
     """Let the last block of a model for which `trimmable` holds compute the end token only, if that is exact."""
     _, tower = _tower(model) or ("", model)
     tokens = tokenizer(list(PROBES)).to(next(model.parameters()).device)
-    return shorten(getattr(tower, "transformer", None), lambda: encode_trimmed(model, tokens))
+    return shorten(getattr(tower, "transformer", None), lambda: encode_trimmed(model, trim(tokens)))
+
+
+def trim(tokens: torch.Tensor) -> torch.Tensor:
+    """Cut off the padding behind the longest text of a batch.
+
+    Args:
+        tokens: One text a row, padded with zeros at the end.
+    """
+    # Not a count of non-zero tokens: 0 is also a piece of a word (an exclamation mark) in some vocabularies.
+    length = int((tokens != 0).any(dim=0).nonzero().max()) + 1 if tokens.any() else 1
+    return tokens[:, :length]
 
 
 def encode_trimmed(model: Any, tokens: torch.Tensor) -> torch.Tensor:
-    """Run the library's own forward pass with only as many positions as the longest text of the batch has.
+    """Run the library's own forward pass with only as many positions as the tokens have.
+
+    The model is changed while this runs: two threads must not share one.
 
     Args:
         model: A model for which `trimmable` holds.
-        tokens: One text a row, padded with zeros at the end.
+        tokens: What `trim` left.
     """
     import torch
     from torch.func import functional_call
@@ -68,16 +81,16 @@ def encode_trimmed(model: Any, tokens: torch.Tensor) -> torch.Tensor:
             return encoded
 
     prefix, tower = _tower(model) or ("", model)
-    # Not a count of non-zero tokens: 0 is also a piece of a word (an exclamation mark) in some vocabularies.
-    length = int((tokens != 0).any(dim=0).nonzero().max()) + 1 if tokens.any() else 1
-    short = pooled(getattr(tower, "transformer", None))
-    if short is not None:
-        short.places = tokens.argmax(dim=-1)
+    length = tokens.shape[1]
     shorter = {
         f"model.{prefix}positional_embedding": tower.positional_embedding[:length],
         f"model.{prefix}attn_mask": tower.attn_mask[:length, :length],
     }
-    encoded: torch.Tensor = functional_call(Text(), shorter, (tokens[:, :length],))
+    before = PLACES.set(tokens.argmax(dim=-1))
+    try:
+        encoded: torch.Tensor = functional_call(Text(), shorter, (tokens,))
+    finally:
+        PLACES.reset(before)
     return encoded
 
 

@@ -1,0 +1,204 @@
+"""How a CPU works through a batch of pictures: in slices that fit its caches, several side by side.
+
+Which way is fastest depends on the model and the machine, so it is tried, once: the first batches are computed in turn
+in every way of `candidates`, and the fastest is kept and remembered. A way that does not give the very same bits for the
+first batch is never taken: the choice can change how long a run takes, but no number. Texts are left alone: their
+batches have many shapes, and what is exact for one need not be for the next.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import platform
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eyechart.files import cache_root, write_atomic
+from eyechart.types import digest_json
+
+if TYPE_CHECKING:
+    import torch
+
+SLICE = 16
+"""Rows of a slice: enough for the matrix product to be efficient, few enough for the caches."""
+ROUNDS = 3
+"""How many batches each way gets before the fastest is chosen, by its best time."""
+FEWEST = 2 * SLICE
+"""A smaller batch is not cut."""
+GAIN = 0.97
+"""Another way must take at most this share of the plain way's time."""
+
+Inputs = Mapping[str, Any]
+Vectors = NDArray[np.float32]
+Forward = Callable[["torch.nn.Module", Inputs], Vectors]
+
+
+@dataclass(frozen=True)
+class Pace:
+    """One way to work through a batch."""
+
+    streams: int = 1
+    """Slices that are computed at the same time, each with its share of the threads."""
+    rows: int | None = None
+    """Rows of a slice; None is the whole batch."""
+    channels_last: bool = False
+    """Whether pictures are laid out pixel by pixel instead of plane by plane."""
+
+
+PLAIN = Pace()
+
+
+def candidates(model: torch.nn.Module, threads: int) -> list[Pace]:
+    """List the ways that are worth trying; the layout of pixels matters to a network of many convolutions."""
+    import torch
+
+    found = [Pace(rows=SLICE), *(Pace(streams, SLICE) for streams in sorted({threads // 2, threads}) if streams > 1)]
+    convolutions = sum(isinstance(module, torch.nn.Conv2d) for module in model.modules())
+    return [*found, Pace(channels_last=True)] if convolutions > 1 else found
+
+
+class Pacer:
+    """Runs the image tower's batches on the CPU, in the way that proved fastest."""
+
+    def __init__(self, model: torch.nn.Module, forward: Forward, key: object) -> None:
+        import torch
+
+        self.model = model
+        self.forward = forward
+        self.threads = torch.get_num_threads()
+        self.path = calibration_path([key, self.threads])
+        self.pace = _remembered(self.path)
+        self.times: dict[Pace, list[float]] = {}
+        self._streams: dict[int, _Streams] = {}
+
+    def run(self, inputs: Inputs) -> Vectors:
+        """Compute a batch; the first ones of a model that is new on this machine decide how the others are."""
+        if count_rows(inputs) < FEWEST or self.threads < 2:
+            return self._run(PLAIN, inputs)
+        if self.pace is not None:
+            return self._run(self.pace, inputs)
+        return self._try_next(inputs) if self.times else self._begin(inputs)
+
+    def _begin(self, inputs: Inputs) -> Vectors:
+        """Compute the first batch plainly, and find the ways that give the same bits."""
+        vectors = self._run(PLAIN, inputs)
+        self.times[PLAIN] = []
+        for pace in candidates(self.model, self.threads):
+            if np.array_equal(self._run(pace, inputs), vectors):
+                self.times[pace] = []
+        return vectors
+
+    def _try_next(self, inputs: Inputs) -> Vectors:
+        """Compute a batch in the way that was tried least, and choose when all had their turns."""
+        pace = min(self.times, key=lambda pace: len(self.times[pace]))
+        vectors, seconds = self._timed(pace, inputs)
+        self.times[pace].append(seconds / len(vectors))
+        if min(map(len, self.times.values())) == ROUNDS:
+            fastest = min(self.times, key=lambda pace: min(self.times[pace]))
+            gains = min(self.times[fastest]) < GAIN * min(self.times[PLAIN])
+            self.pace = fastest if gains else PLAIN
+            write_atomic(self.path, json.dumps(asdict(self.pace)).encode())
+        return vectors
+
+    def _timed(self, pace: Pace, inputs: Inputs) -> tuple[Vectors, float]:
+        start = time.perf_counter()
+        vectors = self._run(pace, inputs)
+        return vectors, time.perf_counter() - start
+
+    def _run(self, pace: Pace, inputs: Inputs) -> Vectors:
+        if pace.channels_last:
+            inputs = _channels_last(inputs)
+        if pace.rows is None:
+            return self.forward(self.model, inputs)
+        parts = [take(inputs, start, start + pace.rows) for start in range(0, count_rows(inputs), pace.rows)]
+        if pace.streams == 1:
+            return np.concatenate([self.forward(self.model, part) for part in parts])
+        if pace.streams not in self._streams:
+            self._streams[pace.streams] = _Streams(self.model, pace.streams, max(1, self.threads // pace.streams))
+        return self._streams[pace.streams].run(self.forward, parts)
+
+
+class _Streams:
+    """Threads that each have their own twin of a model and a share of the cores."""
+
+    def __init__(self, model: torch.nn.Module, streams: int, threads: int) -> None:
+        import torch
+
+        self.models = [model, *(twin(model) for _ in range(streams - 1))]
+        self.pool = ThreadPoolExecutor(streams, thread_name_prefix="stream")
+        # The number of threads belongs to the thread that sets it, but a thread takes over the number that was set last
+        # anywhere when it first asks: each asks before it sets its own, and all have done so before this thread's is
+        # put back.
+        here, together = torch.get_num_threads(), threading.Barrier(streams)
+
+        def settle(_: int) -> None:
+            torch.get_num_threads()
+            together.wait()
+            torch.set_num_threads(threads)
+
+        list(self.pool.map(settle, range(streams)))
+        torch.set_num_threads(here)
+
+    def run(self, forward: Forward, parts: list[Inputs]) -> Vectors:
+        """Compute the parts, stream by stream, and return the rows in order."""
+
+        def work(stream: int) -> list[Vectors]:
+            return [forward(self.models[stream], part) for part in parts[stream :: len(self.models)]]
+
+        found = list(self.pool.map(work, range(len(self.models))))
+        return np.concatenate([found[i % len(found)][i // len(found)] for i in range(len(parts))])
+
+
+def twin(model: torch.nn.Module) -> torch.nn.Module:
+    """Copy the modules but not the weights: passes that change a module while they run need one each."""
+    shared = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
+    return copy.deepcopy(model, shared)
+
+
+def calibration_path(key: object) -> Path:
+    """Name the file that remembers a choice: for this model on this machine."""
+    import torch
+
+    machine = [platform.machine(), platform.processor(), os.cpu_count(), torch.__version__]
+    return cache_root() / "calibration" / f"{digest_json([key, machine])}.json"
+
+
+def _remembered(path: Path) -> Pace | None:
+    if not path.is_file():
+        return None
+    try:
+        found = Pace(**json.loads(path.read_text(encoding="utf-8")))
+    except (ValueError, TypeError):
+        # Not written by this version: tried again, it costs a few batches.
+        return None
+    return found
+
+
+def count_rows(value: Any) -> int:
+    """Count the rows of tensors by name, however deep."""
+    return min(count_rows(inner) for inner in value.values()) if isinstance(value, Mapping) else len(value)
+
+
+def take(value: Any, start: int, stop: int) -> Any:
+    """Cut out rows of tensors by name, however deep."""
+    if isinstance(value, Mapping):
+        return {name: take(inner, start, stop) for name, inner in value.items()}
+    return value[start:stop]
+
+
+def _channels_last(value: Any) -> Any:
+    import torch
+
+    if isinstance(value, Mapping):
+        return {name: _channels_last(inner) for name, inner in value.items()}
+    return value.contiguous(memory_format=torch.channels_last) if value.dim() == 4 else value
