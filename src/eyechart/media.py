@@ -97,7 +97,7 @@ def digest_bytes(data: bytes) -> bytes:
 def decode_image(data: bytes, source: str) -> Image.Image:
     """Decode bytes to a fully loaded image; every failure becomes a `DataError` that names the source."""
     try:
-        image = _open(data, source)
+        image = open_image(data, source)
         image.load()
     except DataError:
         raise
@@ -111,14 +111,14 @@ def decode_image(data: bytes, source: str) -> Image.Image:
 def picture_size(data: bytes, source: str) -> tuple[int, int]:
     """Read width and height from a picture's header, with the checks of `decode_image`."""
     try:
-        return _open(data, source).size
+        return open_image(data, source).size
     except DataError:
         raise
     except Exception as error:
         raise DataError(f"{source}: not a picture ({str(error) or type(error).__name__}).") from error
 
 
-def _open(data: bytes, source: str) -> Image.Image:
+def open_image(data: bytes, source: str) -> Image.Image:
     """Read a picture's header and check its size, before any pixel is decoded."""
     from PIL import Image
 

@@ -7,12 +7,13 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from eyechart.engine.halving import Halving, stack
-from eyechart.errors import DataError, ModelError
+from eyechart.errors import DataError, ModelError, UsageError
 from eyechart.listing import Failure
 from eyechart.media import to_rgb
 from eyechart.models.base import LazyEncoder
@@ -123,7 +124,7 @@ def _prepared(
 
     def prepare(sample: Sample) -> NDArray[np.float32]:
         with watch.phase("decode"):
-            image = to_rgb(sample.image.decode())
+            image = own_decode(model, sample) if "decoder" in model.spec.options else to_rgb(sample.image.decode())
         encoder = model.load()
         with watch.phase("transform"):
             return encoder.prepare_image(image)
@@ -140,6 +141,14 @@ def _prepared(
         finally:
             for _, _, future in waiting:
                 future.cancel()
+
+
+def own_decode(model: LazyEncoder, sample: Sample) -> Any:
+    """Decode with the model's own decoder, for a family that offers a choice."""
+    decode = getattr(model.load(), "decode", None)
+    if decode is None:
+        raise UsageError(f"{model.spec.label} has no decoder to choose.", advice="Leave out --model_option decoder.")
+    return decode(sample.image)
 
 
 def embed_texts(

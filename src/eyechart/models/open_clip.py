@@ -25,9 +25,11 @@ from PIL import Image
 
 from eyechart.errors import ModelError, missing_extra, unknown_name
 from eyechart.languages import find_same
+from eyechart.media import Picture, to_rgb
 from eyechart.models import hub
 from eyechart.models.base import check_path, known_card, path_identity
 from eyechart.models.checkpoints import LOAD_ERRORS, load_error
+from eyechart.models.fast_images import NOTE, FastImages, is_fast
 from eyechart.models.last_block import shorten_images
 from eyechart.models.torch_encoder import Inputs, TorchEncoder
 from eyechart.models.torch_tools import describe, library_versions, quiet_transformers
@@ -106,6 +108,8 @@ class OpenClipEncoder(TorchEncoder):
             raise load_error(f"open_clip {spec.label}", error) from error
         if not _has_weights(name, spec):
             notes.append("The weights are random: no tag and no checkpoint was given.")
+        self.fast = FastImages(self.transform) if is_fast(spec.options) else None
+        notes += [NOTE] if self.fast else []
         super().__init__(spec, model)
         self.trimmable = trimmable(self.model, self.tokenizer)
         for replica in self._replicas:
@@ -114,15 +118,22 @@ class OpenClipEncoder(TorchEncoder):
                 shorten_texts(replica, self.tokenizer)
         size = getattr(self.model.visual, "image_size", None)
         context = getattr(self.tokenizer, "context_length", None)
+        seeing = f"{'fast ' if self.fast else ''}{describe(self.transform)}"
         self.card = self.make_card(
-            transform=f"{describe(self.transform)} | {describe_tokenizer(self.tokenizer)} | {_activation(self.model)}",
+            transform=f"{seeing} | {describe_tokenizer(self.tokenizer)} | {_activation(self.model)}",
             image_size=int(size[0]) if isinstance(size, tuple | list) else size,
             context_length=context,
             notes=notes,
         )
 
+    def decode(self, picture: Picture) -> Any:
+        """Decode a picture for `prepare_image`."""
+        return self.fast.decode(picture) if self.fast else to_rgb(picture.decode())
+
     def prepare_image(self, image: Image.Image) -> NDArray[np.float32]:
         """Apply the model's own evaluation transform."""
+        if self.fast:
+            return self.fast.prepare(image)
         pixels: NDArray[np.float32] = self.transform(image).numpy()
         return pixels
 

@@ -1,8 +1,8 @@
 """How a CPU works through a batch of pictures: in slices that fit its caches, several side by side.
 
 Which way is fastest depends on the model and the machine, so it is tried, once: the first batches are computed in turn
-in every way of `candidates`, and the fastest is kept and remembered. A way that does not give the very same bits for the
-first batch is never taken: the choice can change how long a run takes, but no number. Texts are left alone: their
+in every way of `candidates`, and the fastest is kept and remembered. A way that does not give the very same bits for
+the first batch is never taken: the choice changes how long a run takes, but no number. Texts are left alone: their
 batches have many shapes, and what is exact for one need not be for the next.
 """
 

@@ -1,0 +1,102 @@
+"""The fast decoder: how far its pixels are from the exact ones, and that it refuses what the exact one refuses."""
+
+import dataclasses
+import io
+
+import numpy as np
+import pytest
+from PIL import Image, ImageFilter
+
+from eyechart import media
+from eyechart.engine.pipeline import own_decode
+from eyechart.errors import DataError, UsageError
+from eyechart.media import Picture
+from eyechart.models.base import LazyEncoder
+from eyechart.models.fast_images import FastImages
+from eyechart.models.transformers import TransformersFamily
+from eyechart.types import Sample
+from support.data import encoded, picture
+from support.zoo import load
+
+
+@pytest.fixture(scope="module")
+def pair(zoo):
+    """Load the same model with either decoder."""
+    spec = zoo.case("open_clip").spec
+    return load(spec), load(dataclasses.replace(spec, options={**spec.options, "decoder": "fast"}))
+
+
+def photograph(seed, size=(300, 200), mode="RGB", **options):
+    """Make a smooth JPEG, as a camera would."""
+    rough = picture(seed, (12, 8)).resize(size, Image.Resampling.BICUBIC).filter(ImageFilter.GaussianBlur(1))
+    stream = io.BytesIO()
+    rough.convert(mode).save(stream, "JPEG", **options)
+    return Picture(f"{seed}.jpg", stream.getvalue())
+
+
+def levels_apart(first, second, encoder):
+    """Return the largest difference of prepared pixels in levels of 255."""
+    std = np.array(encoder.transform.transforms[-1].std)[:, None, None]
+    return np.abs((first - second) * std * 255).max()
+
+
+PICTURES = {
+    "photograph": photograph(0),
+    "smaller than the tower": photograph(1, (20, 30)),
+    "no chroma subsampling": photograph(2, subsampling=0),
+    "progressive": photograph(3, progressive=True),
+    "grey": photograph(4, mode="L"),
+    "cmyk": photograph(5, mode="CMYK"),
+    "png": Picture("6.png", encoded(picture(6, (300, 200)), "png")),
+    "transparent": Picture("7.png", encoded(picture(7, (300, 200), "RGBA"), "png")),
+    "a part": photograph(8).crop(10, 20, 150, 180),
+}
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_pixels_are_at_most_one_level_apart(pair, name):
+    exact, fast = (encoder.prepare_image(encoder.decode(PICTURES[name])) for encoder in pair)
+
+    assert exact.shape == fast.shape
+    assert levels_apart(exact, fast, pair[0]) <= 1.001
+
+
+def test_its_vectors_are_kept_apart_and_its_card_says_so(pair):
+    exact, fast = (encoder.card for encoder in pair)
+
+    assert exact.fingerprint != fast.fingerprint
+    assert any("at most one level" in note for note in fast.notes)
+
+
+@pytest.mark.parametrize("data", [b"", b"\xff\xd8\xff\xe0 not a jpeg", photograph(0).data[:2000]])
+def test_what_is_no_whole_picture_is_refused(pair, data):
+    with pytest.raises(DataError, match=r"broken\.jpg: cannot decode"):
+        pair[1].decode(Picture("broken.jpg", data))
+
+
+def test_a_giant_picture_is_refused_by_its_header(pair, monkeypatch):
+    monkeypatch.setattr(media, "MAX_PIXELS", 1000)
+
+    with pytest.raises(DataError, match="more than the limit"):
+        pair[1].decode(photograph(0))
+
+
+def test_an_unknown_decoder_is_refused(zoo):
+    spec = zoo.case("open_clip").spec
+
+    with pytest.raises(UsageError, match="Unknown decoder"):
+        load(dataclasses.replace(spec, options={**spec.options, "decoder": "turbo"}))
+
+
+def test_an_unknown_transform_is_refused():
+    with pytest.raises(UsageError, match="does not know this model's transform"):
+        FastImages(lambda image: image)
+
+
+def test_a_family_without_a_choice_says_so(zoo):
+    spec = dataclasses.replace(zoo.case("clip").spec, options={"decoder": "fast"})
+    model = LazyEncoder(spec, TransformersFamily())
+    sample = Sample("a", photograph(0))
+
+    with pytest.raises(UsageError, match="has no decoder to choose"):
+        own_decode(model, sample)
