@@ -263,7 +263,7 @@ def read_responses(data: bytes, folder: Path) -> None:
 
 
 RECORD_TARGETS: dict[str, Target] = {
-    "config": Target(70, config_seeds, read_config, mutate_config, YAML_TOKENS),
+    "config": Target(40, config_seeds, read_config, mutate_config, YAML_TOKENS),
     "prompts": Target(
         45, prompt_seeds, read_prompts, mutate_json, (b"{c}", b"{}", b"{c.__class__}", b"{0}", b"{{", b"%s")
     ),

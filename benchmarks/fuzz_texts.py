@@ -308,6 +308,6 @@ TEXT_TARGETS: dict[str, Target] = {
     "comparisons": Target(50, lambda: ANSWERS, compare_answers, tokens=TOKENS),
     "ratings": Target(70, lambda: ROWS, rate_rows, mutate_rows, TOKENS),
     "judges": Target(70, lambda: [*ANSWERS, GRADES], read_reply, tokens=TOKENS),
-    "api": Target(90, lambda: BODIES, read_body, mutate_json, (b"sk-secret-key", b"sk-secret-k", b"\\u0073k-")),
+    "api": Target(120, lambda: BODIES, read_body, mutate_json, (b"sk-secret-key", b"sk-secret-k", b"\\u0073k-")),
 }
 """Readers of texts."""
