@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, Any, BinaryIO
 
 from eyechart.errors import EyechartError
 
@@ -28,7 +28,7 @@ def atomic_file(path: Path, *, durable: bool = True) -> Iterator[BinaryIO]:
     If the block raises, the temporary file is removed and ``path`` is as it was. What is not ``durable`` still appears
     whole, but may be gone after a power cut: flushing takes milliseconds, which not everything is worth.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     temporary = path.parent / f"{TEMPORARY}{os.getpid()}-{secrets.token_hex(6)}-{path.name[-100:]}{UNFINISHED}"
     try:
         with temporary.open("xb") as stream:
@@ -87,5 +87,28 @@ def cache_root() -> Path:
 
 def private_folder(path: Path) -> Path:
     """Create a folder that only its owner can read (embeddings and answers may be confidential)."""
-    path.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return _make(path, lambda _: True)
+
+
+def make_folder(path: Path) -> Path:
+    """Create a folder; what is created of our cache only its owner can read."""
+    return _make(path, lambda folder: folder.is_relative_to(cache_root()))
+
+
+def _make(path: Path, is_private: Callable[[Path], bool]) -> Path:
+    """Create missing parents too: ``mkdir(parents=True)`` would give them the mode of any other folder."""
+    if not path.is_dir():
+        missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+        for folder in reversed(missing):
+            folder.mkdir(exist_ok=True, mode=0o700 if is_private(folder) else 0o777)
+        path.mkdir(exist_ok=True)
     return path
+
+
+def open_plain(path: Path, mode: str, encoding: str | None = None) -> IO[Any]:
+    """Open a file unless its name is a symbolic link, which somebody may have put there and which leads anywhere."""
+    return open(path, mode, encoding=encoding, opener=_no_links)
+
+
+def _no_links(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)

@@ -25,7 +25,7 @@ MAX_BYTES = 256 * 1024 * 1024
 """Largest encoded picture that is read."""
 MAX_RATIO = 500
 """Longest side by shortest: a strip of 1 x 80,000,000 pixels is small, but not when it is scaled to a height of 224."""
-FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "DIB", "TIFF", "PPM", "MPO", "JPEG2000", "AVIF")
+FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "DIB", "TIFF", "PPM", "JPEG2000", "AVIF")
 """What is decoded. Pillow knows more, and some of that starts programs (EPS runs Ghostscript) or holds other files."""
 
 
@@ -124,7 +124,8 @@ def open_image(data: bytes, source: str) -> Image.Image:
 
     if len(data) > MAX_BYTES:
         raise DataError(f"{source}: the picture has {len(data)} bytes, more than the limit of {MAX_BYTES}.")
-    image = Image.open(io.BytesIO(data), formats=FORMATS)
+    Image.init()
+    image = Image.open(io.BytesIO(data), formats=[name for name in FORMATS if name in Image.OPEN])
     _check_size(image.width, image.height, source)
     return image
 

@@ -6,7 +6,7 @@ import hashlib
 from pathlib import Path
 
 from eyechart.api.transport import is_loopback
-from eyechart.datasets.remote.download import download, read_head
+from eyechart.datasets.remote.download import download, read_head, refuse_inward
 from eyechart.errors import DataError
 from eyechart.files import sync_folder
 from eyechart.progress import NoProgress, Progress
@@ -31,7 +31,10 @@ def fetch(url: str, path: Path, md5: str = "", progress: Progress | None = None)
         return path
     arrived = path.with_name(path.name + UNCHECKED)
     try:
-        with httpx2.Client(follow_redirects=True, timeout=TIMEOUT, trust_env=not is_loopback(url)) as client:
+        hooks = {"response": [refuse_inward]}
+        with httpx2.Client(
+            follow_redirects=True, timeout=TIMEOUT, trust_env=not is_loopback(url), event_hooks=hooks
+        ) as client:
             head = read_head(client, url)
             if head is None:
                 raise DataError(f"There is no file at {url}.")

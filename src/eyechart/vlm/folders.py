@@ -9,6 +9,8 @@ from pathlib import Path
 from eyechart.errors import DataError
 
 VARIABLE = "LMUData"
+LONGEST, LONGEST_PART = 1024, 200
+"""Characters of a picture's path below its folder, and of each part of it, that every system can hold."""
 
 IMAGE_FOLDERS = (
     (re.compile(r"OCRVQA"), "OCRVQA"),
@@ -37,8 +39,8 @@ def inside(folder: Path, name: str, what: str) -> Path:
     Raises:
         DataError: If it would lie elsewhere: data from others must not make us read or write where it likes.
     """
-    if "\0" in name or not name.strip():
-        raise DataError(f"{what}: {name!r} is not a file name.")
+    if "\0" in name or not name.strip() or len(name) > LONGEST or max(map(len, name.split("/"))) > LONGEST_PART:
+        raise DataError(f"{what}: {name[:80]!r} is not a file name.")
     try:
         path = (folder / name).resolve()
     except (OSError, RuntimeError) as error:  # longer than a path can be, or a loop of links

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from eyechart.api import Secret
+from eyechart.errors import UsageError
+from eyechart.files import make_folder, open_plain
 from eyechart.progress import Progress
 from eyechart.workflow.secrets import without
 
@@ -37,10 +39,15 @@ class _ToProgress(logging.Handler):
 @contextmanager
 def run_log(path: Path, progress: Progress, secrets: Sequence[Secret]) -> Iterator[logging.Logger]:
     """Open the log; what is logged also goes to ``progress``. Other libraries' loggers are left alone."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     logger = logging.Logger("eyechart.run_task", logging.DEBUG)  # noqa: LOG001 - two runs at a time must not mix
-    file = logging.FileHandler(path, encoding="utf-8")
-    handlers: list[logging.Handler] = [file, _ToProgress(progress)]
+    try:
+        file = open_plain(make_folder(path.parent) / path.name, "a", "utf-8")
+    except OSError as error:
+        raise UsageError(
+            f"Cannot write the log {path} ({error.strerror}).",
+            advice="Choose another work_dir; links are not followed.",
+        ) from error
+    handlers: list[logging.Handler] = [logging.StreamHandler(file), _ToProgress(progress)]
     for handler in handlers:
         handler.setFormatter(_Redacting(secrets))
         logger.addHandler(handler)

@@ -6,6 +6,8 @@ The target appears whole, checked and at once, or not at all.
 from __future__ import annotations
 
 import hashlib
+import ipaddress
+import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +18,7 @@ from typing import TYPE_CHECKING
 from eyechart.api.retry import Retry, is_retried, read_retry_after
 from eyechart.datasets.remote.errors import changed, no_dataset, no_network, not_allowed, redacted
 from eyechart.errors import DataError
-from eyechart.files import sync_folder
+from eyechart.files import make_folder, open_plain, sync_folder
 from eyechart.progress import Progress
 
 if TYPE_CHECKING:
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 
 RETRY = Retry(tries=8, first_wait=0.25, longest_wait=20.0)
 """Tries in a row that bring nothing new; every new byte starts the count again."""
+MAX_SMALL = 64 * 1024 * 1024
+"""Bytes of the largest file that is read at once."""
 QUICK = Retry(tries=4, first_wait=0.25)
 """For small requests: whoever waits at a terminal wants to know soon."""
 
@@ -47,21 +51,22 @@ class _BrokenError(Exception):
 
 def read_head(client: httpx2.Client, url: str) -> Head | None:
     """Ask for size and version of a file; nothing if the server does not have it."""
-    response = request(client, "HEAD", url)
-    if response is None:
+    answer = request(client, "HEAD", url)
+    if answer is None:
         return None
+    response, _ = answer
     length = response.headers.get("content-length")
     return Head(int(length) if length else None, _version(response))
 
 
 def read_small(client: httpx2.Client, url: str) -> bytes | None:
     """Read a small file at once; nothing if the server does not have it."""
-    response = request(client, "GET", url)
-    return None if response is None else response.content
+    answer = request(client, "GET", url)
+    return None if answer is None else answer[1]
 
 
-def request(client: httpx2.Client, method: str, url: str) -> httpx2.Response | None:
-    """Send a request, with patience; nothing for 404.
+def request(client: httpx2.Client, method: str, url: str) -> tuple[httpx2.Response, bytes] | None:
+    """Send a request, with patience, and read its answer, which must be small; nothing for 404.
 
     Raises:
         DataError: If the server cannot be reached, refuses access or keeps failing.
@@ -70,20 +75,54 @@ def request(client: httpx2.Client, method: str, url: str) -> httpx2.Response | N
 
     for failures in range(1, QUICK.tries + 1):
         try:
-            response = client.request(method, url)
+            with client.stream(method, url) as response:
+                content = _content(response, url)
         except httpx2.TransportError as error:
             problem = no_network(redacted(url), error)
         else:
             if response.status_code in (404, 410):
                 return None
             if response.is_success:
-                return response
+                return response, content
             problem = _refusal(response, url)
             if not is_retried(response.status_code):
                 break
         if failures < QUICK.tries:
             time.sleep(QUICK.wait(failures))
     raise problem
+
+
+def _content(response: httpx2.Response, url: str) -> bytes:
+    content = bytearray()
+    for chunk in response.iter_bytes():
+        content += chunk
+        if len(content) > MAX_SMALL:
+            raise changed(redacted(url), f"a small file is expected, not one of more than {MAX_SMALL} bytes")
+    return bytes(content)
+
+
+def refuse_inward(response: httpx2.Response) -> None:
+    """Refuse a redirect from a public server into this machine's network, or from https to http (a response hook).
+
+    Names that a public server of names points inwards are not recognised.
+    """
+    if not response.has_redirect_location:
+        return
+    target = response.url.join(response.headers["location"])
+    inward = _is_internal(target.host) and not _is_internal(response.url.host)
+    if inward or (response.url.scheme == "https" and target.scheme != "https"):
+        raise changed(redacted(str(response.url)), f"it redirects to {redacted(str(target))}, which is not followed")
+
+
+def _is_internal(host: str) -> bool:
+    try:
+        address = ipaddress.ip_address(host.strip("[]"))
+    except ValueError:
+        try:
+            address = ipaddress.ip_address(socket.inet_aton(host))  # 2130706433 and 0x7f.1 are addresses, too
+        except OSError:
+            return host == "localhost" or host.endswith((".localhost", ".local", ".internal"))
+    return not address.is_global
 
 
 def download(
@@ -94,7 +133,7 @@ def download(
     Raises:
         DataError: If the server fails again and again, or the content is not of the promised size or digest.
     """
-    target.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(target.parent)
     mark = hashlib.blake2b(f"{url}\0{head.version}\0{head.size}".encode(), digest_size=6).hexdigest()
     part = target.with_name(f"{target.name}.{mark}.part")
     with progress.step(f"fetching {target.name}", head.size) as bar:
@@ -130,10 +169,12 @@ def _continue(client: httpx2.Client, url: str, part: Path, head: Head) -> Iterat
         with client.stream("GET", url, headers=headers) as response:
             _check_status(response, url)
             resumed = response.status_code == httpx2.codes.PARTIAL_CONTENT
-            with part.open("ab" if resumed else "wb") as stream:
+            with open_plain(part, "ab" if resumed else "wb") as stream:
                 for chunk in response.iter_raw():  # as it arrives: a chunk size would hold back what a break then loses
                     stream.write(chunk)
                     yield len(chunk)
+                    if head.size is not None and stream.tell() > head.size:
+                        break  # more than was promised: `_check` refuses it, before it fills the disk
     except httpx2.TransportError as error:
         raise _BrokenError(str(error) or type(error).__name__) from error
     if head.size is not None and _size(part) < head.size:
@@ -183,13 +224,13 @@ def _size(path: Path) -> int:
 @contextmanager
 def alone(target: Path) -> Iterator[None]:
     """Let one process at a time fetch a file; the others wait, and should then look whether it is there."""
-    target.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(target.parent)
     try:
         import fcntl
     except ImportError:  # Windows: two processes may both download; the last one to finish wins, whole
         yield
         return
     # The lock file stays: whoever removed it could remove one that another process has just locked.
-    with target.with_name(f".{target.name}.lock").open("w") as stream:
+    with open_plain(target.with_name(f".{target.name}.lock"), "a") as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)
         yield

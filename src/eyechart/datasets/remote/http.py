@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
 from eyechart.api.transport import is_loopback
-from eyechart.datasets.remote.download import Head, alone, download, read_head, read_small
+from eyechart.datasets.remote.download import Head, alone, download, read_head, read_small, refuse_inward
 from eyechart.datasets.remote.errors import no_dataset, not_cached, redacted
 from eyechart.datasets.remote.files import COMMON_SPLITS
 from eyechart.datasets.tarshard import check_whole
@@ -180,7 +180,10 @@ def _client(loopback: bool) -> httpx2.Client:
     """Return the one client of this process; a proxy is not asked for this machine itself."""
     import httpx2
 
-    client = httpx2.Client(follow_redirects=True, timeout=httpx2.Timeout(TIMEOUT), trust_env=not loopback)
+    hooks = {"response": [refuse_inward]}
+    client = httpx2.Client(
+        follow_redirects=True, timeout=httpx2.Timeout(TIMEOUT), trust_env=not loopback, event_hooks=hooks
+    )
     atexit.register(client.close)
     return client
 

@@ -1,0 +1,179 @@
+"""Requests that data or servers would like us to make."""
+
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import httpx2
+import pytest
+
+from eyechart.api.client import ApiClient, Request
+from eyechart.api.errors import RedirectRefusedError
+from eyechart.datasets.jsonl import open_jsonl
+from eyechart.datasets.remote import download
+from eyechart.datasets.remote.download import Head, read_small, refuse_inward
+from eyechart.datasets.selection import open_selection
+from eyechart.datasets.table import open_table
+from eyechart.errors import DataError
+from eyechart.progress import NoProgress
+from eyechart.types import DatasetSpec
+from eyechart.vlm import preproc_content
+from eyechart.vlm.base import ImageBaseDataset
+from eyechart.vlm.messages import to_messages
+from eyechart.workflow.log import run_log
+from support.data import png
+
+
+@pytest.fixture
+def site():
+    """A server that gives a picture, redirects, or never stops, and remembers every request."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_HEAD(self):
+            seen.append((self.path, None))
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(png())))
+            self.end_headers()
+
+        def do_GET(self):
+            seen.append((self.path, self.headers.get("Authorization")))
+            if self.path.startswith("/moved"):
+                self.send_response(307)
+                self.send_header("Location", f"http://localhost:{self.server.server_port}/stolen")
+                self.end_headers()
+                return
+            self.send_response(200)
+            self.end_headers()
+            try:
+                for _ in range(200 if self.path.startswith("/endless") else 1):
+                    self.wfile.write(b"x" * 100_000 if self.path.startswith("/endless") else png())
+            except OSError:
+                self.close_connection = True
+
+        def do_POST(self):
+            self.do_GET()
+
+        def log_message(self, *_):
+            pass
+
+    seen: list = []
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}", seen
+    server.shutdown()
+    server.server_close()
+
+
+def spec(root):
+    return DatasetSpec("x", "x", str(root))
+
+
+def read_queries(folder, url):
+    (folder / "image_queries.jsonl").write_text(json.dumps({"image_path": url, "query": "q"}))
+    open_jsonl(spec(folder))
+
+
+def read_questions(folder, url):
+    (folder / "questions.jsonl").write_text(json.dumps({"images": [url, url], "texts": ["a", "b"]}))
+    open_selection(spec(folder))
+
+
+def read_csv(folder, url):
+    (folder / "t.csv").write_text(f"image,caption\n{url},a\n")
+    open_table(spec(folder / "t.csv"))
+
+
+def read_benchmark(folder, url):
+    (folder / "t.tsv").write_text(f"index\timage_path\tquestion\tanswer\n1\t{url}\tq\tyes\n")
+    dataset = ImageBaseDataset("x", file=folder / "t.tsv")
+    to_messages(dataset.build_prompt(0), "row 1")
+
+
+@pytest.mark.parametrize("read", [read_queries, read_questions, read_csv, read_benchmark])
+def test_a_picture_that_data_name_by_its_address_is_not_fetched(read, site, tmp_path, monkeypatch):
+    monkeypatch.setenv("LMUData", str(tmp_path / "lmu"))
+    address, seen = site
+
+    with pytest.raises(DataError):
+        read(tmp_path, f"{address}/a.png")
+    assert seen == []
+
+
+def test_a_question_that_is_an_address_is_a_question(site, tmp_path, monkeypatch):
+    monkeypatch.setenv("LMUData", str(tmp_path))
+    address, seen = site
+    item = {"type": "text", "value": f"{address}/a.png"}
+
+    assert preproc_content([item]) == [item]
+    assert to_messages([item], "row 1")[0].parts == (f"{address}/a.png",)
+    assert seen == []
+
+
+def test_whoever_trusts_the_data_can_allow_it(site, tmp_path, monkeypatch):
+    monkeypatch.setenv("LMUData", str(tmp_path / "lmu"))
+    monkeypatch.setenv("EYECHART_IMAGE_URLS", "1")
+    address, seen = site
+
+    [item] = preproc_content([f"{address}/a.png"])
+
+    assert item["type"] == "image"
+    assert seen
+
+
+def test_a_redirect_does_not_take_the_key_along(site):
+    address, seen = site
+    client = ApiClient(f"{address}/moved", "sk-secret-key")
+
+    with pytest.raises(RedirectRefusedError):
+        client.call(Request("1", "chat/completions", {"model": "m"}, dict))
+    assert [path for path, _ in seen] == ["/moved/chat/completions"]
+
+
+@pytest.mark.parametrize(
+    "target",
+    ["http://127.0.0.1/x", "http://169.254.169.254/latest", "http://[::1]/", "http://10.0.0.1/", "http://2130706433/",
+     "http://0x7f.1/", "http://localhost:8000/", "http://metadata.google.internal/"],
+)  # fmt: skip
+def test_a_public_server_does_not_redirect_us_into_our_own_network(target):
+    response = httpx2.Response(302, headers={"Location": target}, request=httpx2.Request("GET", "http://example.org/a"))
+
+    with pytest.raises(DataError, match="which is not followed"):
+        refuse_inward(response)
+
+
+def test_redirects_between_public_servers_are_followed_but_not_down_to_http():
+    request = httpx2.Request("GET", "https://example.org/a")
+    refuse_inward(httpx2.Response(302, headers={"Location": "https://cdn.example.net/b"}, request=request))
+
+    with pytest.raises(DataError, match="which is not followed"):
+        refuse_inward(httpx2.Response(302, headers={"Location": "http://cdn.example.net/b"}, request=request))
+
+
+def test_a_small_file_that_never_ends_is_given_up(site, monkeypatch):
+    address, _ = site
+    monkeypatch.setattr(download, "MAX_SMALL", 1_000_000)
+
+    with httpx2.Client(trust_env=False) as client, pytest.raises(DataError, match="a small file is expected"):
+        read_small(client, f"{address}/endless")
+
+
+def test_a_download_that_brings_more_than_was_promised_is_given_up(site, tmp_path):
+    address, _ = site
+
+    with httpx2.Client(trust_env=False) as client, pytest.raises(DataError, match="bytes arrived instead of 1000"):
+        download.download(client, f"{address}/endless", tmp_path / "0.tar", Head(1000, ""), NoProgress())
+    assert sum(path.stat().st_size for path in tmp_path.iterdir()) == 0
+
+
+def test_a_key_in_a_traceback_does_not_reach_the_log(tmp_path):
+    from eyechart.api import Secret
+
+    with run_log(tmp_path / "x.log", NoProgress(), [Secret("sk-secret-key-of-mine")]) as log:
+        try:
+            raise ValueError("the server said: sk-secret-key-of-mine is wrong")
+        except ValueError:
+            log.exception("it failed with %s", "sk-secret-key-of-mine")
+
+    text = (tmp_path / "x.log").read_text()
+    assert "ValueError" in text
+    assert "sk-secret-key-of-mine" not in text

@@ -1,0 +1,202 @@
+"""Texts that are too long, nested too deeply, or want to be more than texts."""
+
+import json
+
+import numpy as np
+import pytest
+
+from eyechart import untrusted
+from eyechart.datasets.jsonl import open_jsonl
+from eyechart.datasets.pairs import open_pairs
+from eyechart.datasets.selection import open_selection
+from eyechart.datasets.table import open_table
+from eyechart.datasets.text_collection import read_collection
+from eyechart.datasets.webdataset import open_webdataset
+from eyechart.errors import DataError, EyechartError, ResultError, UsageError
+from eyechart.listing import list_dataset
+from eyechart.metrics.vcr import best_span
+from eyechart.report.load import load_results
+from eyechart.report.payload import make_payload
+from eyechart.responses import Responses
+from eyechart.results import read_result
+from eyechart.store import Table, text_digests
+from eyechart.task_config import read_configs
+from eyechart.tasks.prompts import check_template, fill
+from eyechart.types import DatasetSpec
+from eyechart.vlm.messages import to_messages
+from eyechart.vlm.tables import load_table
+from support.data import png, write_retrieval
+
+READERS = {
+    "image_queries.jsonl": lambda folder: open_jsonl(spec(folder)),
+    "questions.jsonl": lambda folder: open_selection(spec(folder)),
+    "pairs.jsonl": lambda folder: open_pairs(spec(folder)),
+    "table.jsonl": lambda folder: open_table(spec(folder / "table.jsonl")),
+    "table.csv": lambda folder: open_table(spec(folder / "table.csv")),
+    "corpus.jsonl": read_collection,
+    "predictions.jsonl": lambda folder: load_table(folder / "predictions.jsonl"),
+}
+
+
+def spec(root):
+    return DatasetSpec("x", "x", str(root))
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_a_line_has_a_limit(name, tmp_path, monkeypatch):
+    monkeypatch.setattr(untrusted, "MAX_LINE", 1000)
+    (tmp_path / name).write_bytes(b"x" * 2000)
+
+    with pytest.raises(EyechartError, match="longer than 1000 bytes"):
+        READERS[name](tmp_path)
+
+
+@pytest.mark.parametrize("name", [name for name in READERS if name.endswith(".jsonl")])
+def test_json_that_is_nested_too_deeply_is_a_bad_line(name, tmp_path):
+    (tmp_path / name).write_bytes(b"[" * 100_000)
+
+    with pytest.raises(EyechartError, match="nested too deeply"):
+        READERS[name](tmp_path)
+
+
+@pytest.mark.parametrize("name", ["questions.jsonl", "pairs.jsonl", "table.csv", "predictions.jsonl"])
+def test_bytes_that_are_not_utf8_are_a_bad_line(name, tmp_path):
+    (tmp_path / name).write_bytes(b'{"a": "\x80"}')
+
+    with pytest.raises(EyechartError, match="line 1: not UTF-8"):
+        READERS[name](tmp_path)
+
+
+def test_a_gigantic_caption_is_refused_before_any_model_sees_it(tmp_path, monkeypatch):
+    root = write_retrieval(tmp_path, captions=[["a dog"], ["x" * 1_000_001]])
+
+    with pytest.raises(DataError, match="a text of 1000001 characters"):
+        list_dataset(open_webdataset(DatasetSpec("wds/x", "wds", str(root))))
+
+
+def test_a_gigantic_document_is_refused(tmp_path):
+    (tmp_path / "corpus.jsonl").write_text(json.dumps({"_id": 1, "text": "x" * 1_000_001}))
+
+    with pytest.raises(DataError, match="1000001 characters"):
+        read_collection(tmp_path)
+
+
+def test_a_gigantic_question_is_refused():
+    with pytest.raises(DataError, match="a text of 1000001 characters"):
+        to_messages([{"type": "text", "value": "x" * 1_000_001}], "row 1")
+
+
+@pytest.mark.parametrize("path", ["x" * 5000, "a/" * 3000 + "b.png"])
+def test_a_name_that_no_disk_can_hold_is_a_missing_picture(path, tmp_path):
+    (tmp_path / "image_queries.jsonl").write_text(json.dumps({"image_path": path, "query": "q"}))
+
+    with pytest.raises(DataError, match="does not exist"):
+        open_jsonl(spec(tmp_path))
+
+
+def test_a_label_that_only_looks_like_a_number_is_a_name(tmp_path):
+    (tmp_path / "a.png").write_bytes(png())
+    (tmp_path / "t.csv").write_text("image,label\na.png,\u00b2\n")
+
+    assert open_table(spec(tmp_path / "t.csv")).info.classnames == ("\u00b2",)
+
+
+# --------------------------------------------------------------------------------------------- configs, templates
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "!!python/object/apply:os.system ['touch pwned']",
+        "a: !!python/name:os.system",
+        "a: !!python/object/new:type [x, [], {}]",
+        "a: 2001-99-99",
+        "a: !!int x",
+        "? [a]\n: b",
+        "a: &a [*a]",
+        "[" * 300 + "]" * 300,
+        "x0: &x0 [z, z]\n" + "".join(f"x{i + 1}: &x{i + 1} [{', '.join([f'*x{i}'] * 10)}]\n" for i in range(30)),
+    ],
+)
+def test_yaml_holds_plain_values_and_no_more_of_them_than_it_shows(text, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "c.yaml").write_text(text)
+
+    with pytest.raises(UsageError):
+        read_configs(tmp_path / "c.yaml")
+    assert not (tmp_path / "pwned").exists()
+
+
+def test_a_config_that_is_not_text_is_refused(tmp_path):
+    (tmp_path / "c.yaml").write_bytes(b"\xff\xfe")
+
+    with pytest.raises(UsageError, match="not UTF-8"):
+        read_configs(tmp_path / "c.yaml")
+
+
+@pytest.mark.parametrize(
+    "template", ["{c.__class__}", "{c} {c.__init__.__globals__}", "{0}", "{c!r}", "{c:>99999999}", "{"]
+)
+def test_a_template_is_no_format_string(template):
+    with pytest.raises(DataError):
+        check_template(template, "templates.txt")
+
+
+def test_a_class_name_is_never_a_template_itself():
+    assert fill("a {c}.", "{c.__class__} {} {c}") == "a {c.__class__} {} {c}."
+
+
+# --------------------------------------------------------------------------------------------- vectors, results
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_vectors_that_are_not_finite_are_never_stored(bad, tmp_path):
+    vectors = np.ones((2, 3), np.float32)
+    vectors[1, 2] = bad
+
+    with pytest.raises(EyechartError, match="NaN or infinite"):
+        Table(tmp_path).add(text_digests(["a", "b"], "en"), vectors)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"intervals": []}, {"notices": ["x"]}, {"counts": [1]}, {"details": "x"}, {"metrics": {"acc1": 10**400}}],
+)
+def test_a_result_with_parts_of_another_kind_is_damaged(change, tmp_path):
+    body = {"dataset": "d", "model": "m", "pretrained": "p", "task": "t", "metrics": {"acc1": 0.5}, "language": "en"}
+    (tmp_path / "r.json").write_text(json.dumps(body | change))
+
+    with pytest.raises(ResultError, match="is damaged"):
+        read_result(tmp_path / "r.json")
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"id": "a", "rank": 2, "label": 10**12, "prediction": 0},
+        {"id": "a", "rank": 2, "label": -7, "prediction": 0},
+        {"id": "a", "rank": 2},
+        {"id": "a", "labels": [0], "scores": [[0.1], 0.2]},
+        {"id": "a", "labels": [5], "scores": [0.1]},
+        [1],
+    ],
+)
+def test_damaged_records_do_not_end_the_report_and_are_named_in_it(record, tmp_path):
+    body = {"dataset": "d", "model": "m", "pretrained": "p", "task": "t", "metrics": {"acc1": 0.5}, "language": "en"}
+    (tmp_path / "r.json").write_text(json.dumps(body | {"schema": 1, "records": {"file": "r.records.jsonl"}}))
+    (tmp_path / "r.records.jsonl").write_text(json.dumps(record))
+
+    payload = make_payload(load_results([tmp_path / "r.json"]).found)
+
+    assert any("r.json" in notice or "r.records.jsonl" in notice for notice in payload.overview["notices"])
+
+
+def test_a_stored_answer_that_is_nested_too_deeply_is_counted_as_damaged(tmp_path):
+    (tmp_path / "0.jsonl").write_bytes(b"[" * 100_000 + b"\n")
+
+    assert Responses(tmp_path).damaged == 1
+
+
+def test_an_answer_that_repeats_itself_is_compared_in_no_time():
+    assert best_span("1{^" * 14, "^{1" * 20_000, "en")
