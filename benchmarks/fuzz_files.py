@@ -238,11 +238,11 @@ XLSX_TOKENS = (
 )
 
 FILE_TARGETS: dict[str, Target] = {
-    "pictures": Target(60, picture_seeds, read_picture),
-    "tar": Target(90, tar_seeds, read_tar, mutate_tar),
+    "pictures": Target(50, picture_seeds, read_picture),
+    "tar": Target(50, tar_seeds, read_tar, mutate_tar),
     "jsonl": Target(90, jsonl_seeds, read_jsonl, mutate_json_lines),
     "tsv": Target(
-        80, tsv_seeds, read_table, tokens=(b"\t", b'"', b'""', b"\n", b"index", b"image_path", b"http://x/a.png")
+        60, tsv_seeds, read_table, tokens=(b"\t", b'"', b'""', b"\n", b"index", b"image_path", b"http://x/a.png")
     ),
     "xlsx": Target(15, xlsx_seeds, read_spreadsheet, mutate_zip, XLSX_TOKENS),
 }

@@ -217,7 +217,10 @@ def mutate_json(rng: random.Random, seeds: Sequence[bytes], tokens: Sequence[byt
         value = json.loads(data)
         for _ in range(1 + int(rng.expovariate(0.8))):
             value = mutate_value(rng, value)
-        data = json.dumps(value, ensure_ascii=rng.random() < 0.5).encode("utf-8", "surrogatepass")
+        try:
+            data = json.dumps(value, ensure_ascii=rng.random() < 0.5).encode("utf-8", "surrogatepass")
+        except RecursionError:  # made deep more than once
+            return b"[" * 5000 + b"]" * 5000
     if rng.random() < 0.01:
         return b"[" * 100_000 if rng.random() < 0.5 else b'{"a":' * 50_000
     return data if rng.random() < 0.7 else mutate_bytes(rng, [data, *seeds], tokens)

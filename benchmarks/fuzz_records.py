@@ -263,13 +263,13 @@ def read_responses(data: bytes, folder: Path) -> None:
 
 
 RECORD_TARGETS: dict[str, Target] = {
-    "config": Target(40, config_seeds, read_config, mutate_config, YAML_TOKENS),
+    "config": Target(25, config_seeds, read_config, mutate_config, YAML_TOKENS),
     "prompts": Target(
         45, prompt_seeds, read_prompts, mutate_json, (b"{c}", b"{}", b"{c.__class__}", b"{0}", b"{{", b"%s")
     ),
-    "results": Target(60, result_seeds, read_results, mutate_json_lines),
+    "results": Target(70, result_seeds, read_results, mutate_json_lines),
     "report": Target(15, result_seeds, read_report, mutate_json_lines),
-    "store": Target(35, store_seeds, read_store, mutate_safetensors),
-    "responses": Target(40, response_seeds, read_responses, mutate_json_lines),
+    "store": Target(50, store_seeds, read_store, mutate_safetensors),
+    "responses": Target(45, response_seeds, read_responses, mutate_json_lines),
 }
 """Readers of what runs are told and what they leave."""

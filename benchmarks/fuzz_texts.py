@@ -304,10 +304,10 @@ def read_body(data: bytes, _: Path) -> None:
 
 
 TEXT_TARGETS: dict[str, Target] = {
-    "answers": Target(120, lambda: ANSWERS, read_answer, tokens=TOKENS),
-    "comparisons": Target(50, lambda: ANSWERS, compare_answers, tokens=TOKENS),
-    "ratings": Target(70, lambda: ROWS, rate_rows, mutate_rows, TOKENS),
-    "judges": Target(70, lambda: [*ANSWERS, GRADES], read_reply, tokens=TOKENS),
-    "api": Target(120, lambda: BODIES, read_body, mutate_json, (b"sk-secret-key", b"sk-secret-k", b"\\u0073k-")),
+    "answers": Target(160, lambda: ANSWERS, read_answer, tokens=TOKENS),
+    "comparisons": Target(40, lambda: ANSWERS, compare_answers, tokens=TOKENS),
+    "ratings": Target(85, lambda: ROWS, rate_rows, mutate_rows, TOKENS),
+    "judges": Target(90, lambda: [*ANSWERS, GRADES], read_reply, tokens=TOKENS),
+    "api": Target(110, lambda: BODIES, read_body, mutate_json, (b"sk-secret-key", b"sk-secret-k", b"\\u0073k-")),
 }
 """Readers of texts."""
