@@ -79,3 +79,10 @@ INPUTS ?= 1000000
 fuzz: $(DEV)/.done
 	$(DEV)/bin/python benchmarks/fuzz.py --inputs $(INPUTS)
 .PHONY: fuzz
+
+# The store in object storage, against a server of the S3 protocol. Its libraries need an environment of their own.
+s3-check:
+	$(PYTHON) -m venv .venv-s3
+	.venv-s3/bin/python -m pip install --quiet --disable-pip-version-check ".[cloud]" "moto[s3]>=5.2" flask flask-cors pytest pytest-timeout hypothesis
+	.venv-s3/bin/python -m pytest -q -rs tests/core/test_blobs.py
+.PHONY: s3-check

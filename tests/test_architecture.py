@@ -14,6 +14,7 @@ LAYERS = [
         "types",
         "media",
         "files",
+        "blobs",
         "progress",
         "progress_file",
         "stopwatch",

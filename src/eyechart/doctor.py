@@ -19,6 +19,7 @@ EXTRAS = {
     "transformers": "transformers",
     "sentence_transformers": "sentence-transformers",
     "ray": "ray",
+    "s3fs": "cloud",
     "huggingface_hub": "hub",
     "modelscope": "hub",
     "tensorflow_datasets": "tfds",

@@ -296,6 +296,11 @@ def fill_output(template: str, model: ModelSpec, dataset: str, language: str, ta
             near = nearest(name, values)
             hint = f"Did you mean {{{near[0]}}}?" if near else f"Known: {', '.join(values)}."
             raise UsageError(f"--output: unknown placeholder {{{name}}}.", advice=hint)
+    if "://" in template:
+        raise UsageError(
+            "--output must be a folder that this machine sees, not an address.",
+            advice="Only vectors can be kept elsewhere: EYECHART_STORE=s3://... Copy results when the run is done.",
+        )
     text = template
     for key, value in values.items():
         text = text.replace(f"{{{key}}}", value.strip("/").replace("/", "_").replace("\\", "_"))

@@ -15,7 +15,6 @@ from eyechart import plugins
 from eyechart.config import Config, make_config
 from eyechart.engine.local import LocalEmbeddings
 from eyechart.errors import EyechartError
-from eyechart.files import cache_root
 from eyechart.listing import Failure, Listing, list_dataset
 from eyechart.models.base import Family, LazyEncoder
 from eyechart.plan import make_plan, open_dataset
@@ -23,7 +22,7 @@ from eyechart.progress import Bar, NoProgress, Progress
 from eyechart.provenance import provenance
 from eyechart.results import Result, is_done, write_result
 from eyechart.stopwatch import Stopwatch
-from eyechart.store import EmbeddingStore
+from eyechart.store import EmbeddingStore, store_place
 from eyechart.tasks.base import Material, NoEncoder, Prediction, Task, Writer
 from eyechart.tasks.groups import check_columns, score_with_groups
 from eyechart.thumbnails import with_thumbnails
@@ -48,7 +47,7 @@ class Session:
     """What the jobs of one run share: the store, the listings, where progress goes."""
 
     progress: Progress = field(default_factory=NoProgress)
-    store: EmbeddingStore = field(default_factory=lambda: EmbeddingStore(cache_root() / "embeddings"))
+    store: EmbeddingStore = field(default_factory=lambda: EmbeddingStore(store_place()))
     _listings: dict[str, Listing] = field(default_factory=dict)
 
     def listing(self, job: Job, split: str | None = None) -> Listing:

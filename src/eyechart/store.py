@@ -1,12 +1,13 @@
 """The embedding store: vectors by content digest, one folder per model fingerprint and role.
 
-A table is a set of immutable safetensors parts, each holding a key matrix and a vector matrix. A part is written
-aside, flushed and renamed, so there are no locks, any number of writers may work at once, and a killed writer
+A table is a set of immutable safetensors parts, each holding a key matrix and a vector matrix. A part appears whole
+or not at all (`eyechart.blobs`), so there are no locks, any number of writers may work at once, and a killed writer
 leaves only a temporary file. Keys are read once and looked up in memory; vectors are read part by part.
 """
 
 from __future__ import annotations
 
+import os
 import secrets
 import time
 from dataclasses import dataclass, field
@@ -16,16 +17,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eyechart.errors import EyechartError, ModelError
-from eyechart.files import atomic_file, private_folder
+from eyechart.blobs import BlobError, open_blobs
+from eyechart.errors import ModelError
+from eyechart.files import cache_root
 from eyechart.media import DIGEST_SIZE, digest_bytes
 
 Digests = NDArray[np.uint8]
 Vectors = NDArray[np.float32]
 
 
-class StoreError(EyechartError):
-    """The store's folder cannot be used."""
+class StoreError(BlobError):
+    """The store holds something that cannot be used."""
 
 
 @dataclass
@@ -55,9 +57,9 @@ class _Index:
 class Table:
     """The vectors of one model and role (pictures, or texts in a language)."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self._parts: list[Path] = []
+    def __init__(self, place: str | Path, *parts: str) -> None:
+        self._blobs = open_blobs(place, *parts)
+        self._parts: list[str] = []
         self._index = _Index()
         self.refresh()
 
@@ -83,17 +85,8 @@ class Table:
             )
         name = f"{time.time_ns():020d}-{secrets.token_hex(4)}.safetensors"
         data = save({"keys": np.ascontiguousarray(digests), "vectors": np.ascontiguousarray(vectors, np.float32)})
-        try:
-            private_folder(self.folder)
-            with atomic_file(self.folder / name) as stream:
-                stream.write(data)
-        except OSError as error:
-            raise StoreError(
-                f"Cannot write to the embedding store at {self.folder} ({error.strerror}).",
-                advice="Free some space, or set EYECHART_CACHE to a folder that can be written. "
-                "What was stored so far is kept.",
-            ) from error
-        self._extend([(self.folder / name, digests)])
+        self._blobs.write(name, data)
+        self._extend([(name, digests)])
 
     def get(self, digests: Digests) -> Vectors:
         """Return the vectors for keys that are all present, in the order of the keys."""
@@ -104,7 +97,7 @@ class Table:
         out: Vectors | None = None
         for part in np.unique(parts):
             chosen = parts == part
-            vectors = _read(self._parts[part], "vectors")
+            vectors = _read(self._blobs.path(self._parts[part]), "vectors")
             if out is None:
                 out = np.empty((len(digests), vectors.shape[1]), np.float32)
             out[chosen] = vectors[rows[chosen]]
@@ -113,13 +106,13 @@ class Table:
     def refresh(self) -> None:
         """Learn of the parts that others have written since."""
         known = set(self._parts)
-        paths = [path for path in sorted(self.folder.glob("[0-9]*.safetensors")) if path not in known]
-        self._extend([(path, _read(path, "keys")) for path in paths])
+        names = [name for name in self._blobs.names() if name not in known]
+        self._extend([(name, _read(self._blobs.path(name), "keys")) for name in names])
 
-    def _extend(self, parts: list[tuple[Path, Digests]]) -> None:
+    def _extend(self, parts: list[tuple[str, Digests]]) -> None:
         """Add whole parts to the index, sorting once."""
         first = len(self._parts)
-        self._parts += [path for path, _ in parts]
+        self._parts += [name for name, _ in parts]
         halves = [np.ascontiguousarray(keys).view(np.uint64) for _, keys in parts]
         old = self._index
         head = np.concatenate([old.head, *(half[:, 0] for half in halves)])
@@ -134,9 +127,9 @@ class Table:
 
 
 class EmbeddingStore:
-    """All tables below one folder."""
+    """All tables below one folder or address."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: str | Path) -> None:
         self.root = root
         self._tables: dict[tuple[str, str], Table] = {}
 
@@ -144,13 +137,18 @@ class EmbeddingStore:
         """Return the table of a model (by fingerprint) for a role: ``image`` or ``text``."""
         key = (fingerprint, role)
         if key not in self._tables:
-            self._tables[key] = Table(self.root / fingerprint / role)
+            self._tables[key] = Table(self.root, fingerprint, role)
         return self._tables[key]
 
     def refresh(self) -> None:
         """Learn of what other processes have written since the tables were opened."""
         for table in self._tables.values():
             table.refresh()
+
+
+def store_place() -> str | Path:
+    """Return where vectors are kept: ``$EYECHART_STORE``, a path or an address of fsspec, else a part of the cache."""
+    return os.environ.get("EYECHART_STORE") or cache_root() / "embeddings"
 
 
 def text_digests(texts: list[str], language: str) -> Digests:

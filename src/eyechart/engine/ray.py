@@ -29,6 +29,8 @@ CHUNK_BATCHES = 8
 """Batches of pictures per task: large enough to hide a millisecond of dispatch, small enough to share a dataset."""
 RESTARTS = 5
 POLL_SECONDS = 2.0
+PASSED = ("EYECHART_CACHE", "EYECHART_STORE", "XDG_CACHE_HOME")
+"""Variables that every worker gets from the driver."""
 
 
 class EngineError(EyechartError):
@@ -177,7 +179,7 @@ class Crew:
         resources = ray.cluster_resources()
         gpus = int(resources.get("GPU", 0))
         count = workers or gpus or max(1, int(resources.get("CPU", 1)))
-        passed = {key: value for key, value in os.environ.items() if key in ("EYECHART_CACHE", "XDG_CACHE_HOME")}
+        passed = {key: value for key, value in os.environ.items() if key in PASSED}
         actor = ray.remote(
             num_cpus=0 if gpus else 1,
             num_gpus=1 if gpus else 0,
