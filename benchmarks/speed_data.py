@@ -31,13 +31,13 @@ def jpeg(seed: int) -> bytes:
     return encoded(Image.fromarray(pixels).filter(ImageFilter.GaussianBlur(0.6)), "jpg")
 
 
-def write_classification(root: Path, n: int) -> Path:
-    """Write ``n`` pictures of 100 classes with 20 templates, once."""
+def write_classification(root: Path, n: int, classes: int = len(CLASSES)) -> Path:
+    """Write ``n`` pictures of some classes with 20 templates, once."""
     if not (root / "test" / "nshards.txt").exists():
         root.mkdir(parents=True, exist_ok=True)
-        (root / "classnames.txt").write_text("\n".join(CLASSES))
+        (root / "classnames.txt").write_text("\n".join(CLASSES[:classes]))
         (root / "zeroshot_classification_templates.txt").write_text("\n".join(TEMPLATES))
-        rows = [[(f"s{i:07d}.jpg", jpeg(i)), (f"s{i:07d}.cls", str(i % len(CLASSES)).encode())] for i in range(n)]
+        rows = [[(f"s{i:07d}.jpg", jpeg(i)), (f"s{i:07d}.cls", str(i % classes).encode())] for i in range(n)]
         write_shards(root / "test", rows, 2)
     return root
 
