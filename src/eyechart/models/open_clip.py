@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Sequence
+from contextlib import nullcontext
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,6 +32,7 @@ from eyechart.models.base import check_path, known_card, path_identity
 from eyechart.models.checkpoints import LOAD_ERRORS, load_error
 from eyechart.models.fast_images import NOTE, FastImages, is_fast
 from eyechart.models.last_block import shorten_images
+from eyechart.models.no_random_start import no_random_start
 from eyechart.models.torch_encoder import Inputs, TorchEncoder
 from eyechart.models.torch_tools import describe, library_versions, quiet_transformers
 from eyechart.models.trim import encode_trimmed, shorten_texts, trim, trimmable
@@ -89,8 +91,9 @@ class OpenClipEncoder(TorchEncoder):
         name = _library_name(spec)
         cache = spec.options.get("cache_dir")
         quick, notes = _quick_gelu(name, spec)
+        start = no_random_start() if _has_weights(name, spec) else nullcontext()
         try:
-            with warnings.catch_warnings(), quiet_transformers():
+            with warnings.catch_warnings(), quiet_transformers(), start:
                 # What the first says is on the card, what the second says is in the error that follows it.
                 warnings.filterwarnings("ignore", message="QuickGELU mismatch")
                 warnings.filterwarnings("ignore", message=".*looks like a TorchScript archive")
