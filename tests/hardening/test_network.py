@@ -2,7 +2,9 @@
 
 import json
 import threading
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
 
 import httpx2
 import pytest
@@ -159,9 +161,16 @@ def test_a_small_file_that_never_ends_is_given_up(site, monkeypatch):
 
 def test_a_download_that_brings_more_than_was_promised_is_given_up(site, tmp_path):
     address, _ = site
+    arrived: list[int] = []
+
+    class Counting(NoProgress):
+        @contextmanager
+        def step(self, name, total):
+            yield SimpleNamespace(advance=arrived.append)
 
     with httpx2.Client(trust_env=False) as client, pytest.raises(DataError, match="bytes arrived instead of 1000"):
-        download.download(client, f"{address}/endless", tmp_path / "0.tar", Head(1000, ""), NoProgress())
+        download.download(client, f"{address}/endless", tmp_path / "0.tar", Head(1000, ""), Counting())
+    assert sum(arrived) < 1_000_000 < 200 * 100_000
     assert sum(path.stat().st_size for path in tmp_path.iterdir()) == 0
 
 

@@ -94,6 +94,14 @@ def test_a_name_that_no_disk_can_hold_is_a_missing_picture(path, tmp_path):
         open_jsonl(spec(tmp_path))
 
 
+def test_an_infinite_position_is_a_bad_line(tmp_path):
+    (tmp_path / "a.png").write_bytes(png())
+    (tmp_path / "questions.jsonl").write_text('{"images": ["a.png"], "texts": ["x", "y"], "right": [[0, Infinity]]}')
+
+    with pytest.raises(DataError, match="line 1: not in the expected form"):
+        open_selection(spec(tmp_path))
+
+
 def test_a_label_that_only_looks_like_a_number_is_a_name(tmp_path):
     (tmp_path / "a.png").write_bytes(png())
     (tmp_path / "t.csv").write_text("image,label\na.png,\u00b2\n")
@@ -113,18 +121,26 @@ def test_a_label_that_only_looks_like_a_number_is_a_name(tmp_path):
         "a: 2001-99-99",
         "a: !!int x",
         "? [a]\n: b",
-        "a: &a [*a]",
-        "[" * 300 + "]" * 300,
-        "x0: &x0 [z, z]\n" + "".join(f"x{i + 1}: &x{i + 1} [{', '.join([f'*x{i}'] * 10)}]\n" for i in range(30)),
     ],
 )
-def test_yaml_holds_plain_values_and_no_more_of_them_than_it_shows(text, tmp_path, monkeypatch):
+def test_yaml_holds_plain_values_only(text, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "c.yaml").write_text(text)
 
     with pytest.raises(UsageError):
         read_configs(tmp_path / "c.yaml")
     assert not (tmp_path / "pwned").exists()
+
+
+LAUGHS = "".join(f"x{i + 1}: &x{i + 1} [{', '.join([f'*x{i}'] * 10)}]\n" for i in range(30))
+
+
+@pytest.mark.parametrize("text", ["a: &a [*a]", "[" * 300 + "]" * 300, f"x0: &x0 [z, z]\n{LAUGHS}"])
+def test_a_config_holds_no_more_values_than_it_shows(text, tmp_path):
+    (tmp_path / "c.yaml").write_text(text)
+
+    with pytest.raises(UsageError, match="holds more than 100000 values, is nested too deeply"):
+        read_configs(tmp_path / "c.yaml")
 
 
 def test_a_config_that_is_not_text_is_refused(tmp_path):
@@ -144,6 +160,7 @@ def test_a_template_is_no_format_string(template):
 
 def test_a_class_name_is_never_a_template_itself():
     assert fill("a {c}.", "{c.__class__} {} {c}") == "a {c.__class__} {} {c}."
+    assert fill("a {c}, {c.__class__}.", "cat") == "a cat, {c.__class__}."
 
 
 # --------------------------------------------------------------------------------------------- vectors, results

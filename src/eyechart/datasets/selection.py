@@ -112,7 +112,7 @@ def _read(
                 samples += question_samples(name, there, texts, right, meta)
         except DataError as error:
             problems.add(number, error.message)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             problems.add(number, f"not in the expected form ({error!r})")
     problems.raise_if_any()
     finder.raise_if_missing(path)
