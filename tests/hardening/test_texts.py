@@ -1,6 +1,8 @@
 """Texts that are too long, nested too deeply, or want to be more than texts."""
 
+import contextlib
 import json
+import time
 
 import numpy as np
 import pytest
@@ -25,6 +27,7 @@ from eyechart.tasks.prompts import check_template, fill
 from eyechart.types import DatasetSpec
 from eyechart.vlm.messages import to_messages
 from eyechart.vlm.tables import load_table
+from eyechart.vlm.tsv import read_tsv
 from support.data import png, write_retrieval
 
 READERS = {
@@ -213,6 +216,17 @@ def test_a_stored_answer_that_is_nested_too_deeply_is_counted_as_damaged(tmp_pat
     (tmp_path / "0.jsonl").write_bytes(b"[" * 100_000 + b"\n")
 
     assert Responses(tmp_path).damaged == 1
+
+
+@pytest.mark.parametrize("piece", ['"a\t', 'x\t""', 'x"\t"y\n', '""\n', "\t", '"'])
+def test_quotation_marks_in_a_table_take_time_in_proportion(piece, tmp_path):
+    """A hundred thousand pieces: what looks at all that came before takes minutes."""
+    (tmp_path / "t.tsv").write_text('index\n"' + piece * 100_000)
+    start = time.process_time()
+
+    with contextlib.suppress(DataError):
+        read_tsv(tmp_path / "t.tsv")
+    assert time.process_time() - start < 5
 
 
 def test_an_answer_that_repeats_itself_is_compared_in_no_time():

@@ -145,7 +145,8 @@ def _text_row(document: Document) -> Row:
 def _number(value: str | float) -> str | int | float:
     """Return a number as the file shows it: ids and scores that are whole numbers, without quotes or a point."""
     if isinstance(value, str):
-        return int(value) if value.isascii() and value.isdigit() and str(int(value)) == value else value
+        number = value.isascii() and value.isdigit() and len(value) < 19 and str(int(value)) == value
+        return int(value) if number else value
     return int(value) if value == int(value) else value
 
 

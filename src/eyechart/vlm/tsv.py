@@ -7,6 +7,7 @@ cell is global to the process, and it does not tell where a record starts.
 
 from __future__ import annotations
 
+import io
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -100,8 +101,10 @@ class _Reader:
             if (state.st_size, state.st_mtime_ns) != (self._state.st_size, self._state.st_mtime_ns):
                 raise DataError(f"{self.path} was changed while it was read.", advice="Start again.")
             stream.seek(offset)
-            cells = _split([stream.read(length)])
-        return _text((cells or [])[list(self.columns).index(column)], self.path, 0)
+            cells = _Cells()
+            for line in io.BytesIO(stream.read(length)):
+                cells.feed(line)
+        return _text(cells.done[list(self.columns).index(column)], self.path, 0)
 
 
 def pieces(stream: BinaryIO, path: Path) -> Iterator[Piece]:
@@ -112,42 +115,49 @@ def pieces(stream: BinaryIO, path: Path) -> Iterator[Piece]:
     else:
         stream.seek(0)
     while True:
-        lines = [stream.readline(MAX_RECORD)]
-        if not lines[0]:
+        line = stream.readline(MAX_RECORD)
+        if not line:
             return
-        start, number = number + 1, number + 1
-        cells = _split(lines)
-        while cells is None:
-            lines.append(stream.readline(MAX_RECORD))
-            number += 1
-            if not lines[-1] or sum(map(len, lines)) >= MAX_RECORD:
+        start, number, length, cells = number + 1, number + 1, len(line), _Cells()
+        while not cells.feed(line):
+            line = stream.readline(MAX_RECORD)
+            number, length = number + 1, length + len(line)
+            if not line or length >= MAX_RECORD:
                 raise DataError(f"{path}, line {start}: a quotation mark opens a cell that is never closed.")
-            cells = _split(lines) if _QUOTE in lines[-1] else None
-        length = sum(map(len, lines))
-        if cells != [b""]:
-            yield Piece(offset, length, start, cells)
+        if cells.done != [b""]:
+            yield Piece(offset, length, start, cells.done)
         offset += length
 
 
-def _split(lines: list[bytes]) -> list[bytes] | None:
-    """Cut a record into cells; None if a quoted cell goes on in the next line."""
-    text = b"".join(lines).removesuffix(b"\n").removesuffix(b"\r")
-    parts = text.split(b"\t")
-    if _QUOTE not in text:
-        return parts
-    cells: list[bytes] = []
-    quoted: list[bytes] | None = None
-    for part in parts:
-        if quoted is None and not part.startswith(_QUOTE):
-            cells.append(part)
-            continue
-        body = part[1:] if quoted is None else part
-        quoted = [*(quoted or []), body]
-        # A doubled quotation mark is one of the text's own; a single one closes the cell.
-        if _QUOTE in body.replace(b'""', b""):
-            cells.append(_unquote(b"\t".join(quoted)))
-            quoted = None
-    return cells if quoted is None else None
+class _Cells:
+    """Cuts a record into cells, line by line: each line is looked at once, however many the record has."""
+
+    def __init__(self) -> None:
+        self.done: list[bytes] = []
+        self._open: list[bytes] | None = None
+        """The pieces of a quoted cell that goes on."""
+
+    def feed(self, line: bytes) -> bool:
+        """Take a line; tell whether the record ends with it."""
+        text = line.removesuffix(b"\n").removesuffix(b"\r")
+        for place, part in enumerate(text.split(b"\t")):
+            if self._open is None:
+                if not part.startswith(_QUOTE):
+                    self.done.append(part)
+                    continue
+                self._open, body = [], part[1:]
+            else:
+                self._open.append(b"\t" if place else b"")
+                body = part
+            self._open.append(body)
+            # A doubled quotation mark is one of the text's own; a single one closes the cell.
+            if _QUOTE in body.replace(b'""', b""):
+                self.done.append(_unquote(b"".join(self._open)))
+                self._open = None
+        if self._open is None:
+            return True
+        self._open.append(line[len(text) :])
+        return False
 
 
 def _unquote(body: bytes) -> bytes:

@@ -64,7 +64,7 @@ def _objects(base: Path, name: str) -> Iterator[tuple[Corners, int]]:
         for item in tree.iterfind("object"):
             corners = tuple(int(float(item.findtext(f"bndbox/{side}") or "")) for side in _SIDES)
             yield (corners[0], corners[1], corners[2], corners[3]), CLASSES.index(item.findtext("name") or "")
-    except (OSError, ET.ParseError, ValueError) as error:
+    except (OSError, ET.ParseError, ValueError, OverflowError) as error:
         raise DataError(f"{path} is not an annotation of Pascal VOC ({error}).") from error
 
 
