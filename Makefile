@@ -80,9 +80,11 @@ fuzz: $(DEV)/.done
 	$(DEV)/bin/python benchmarks/fuzz.py --inputs $(INPUTS)
 .PHONY: fuzz
 
-# The store in object storage, against a server of the S3 protocol. Its libraries need an environment of their own.
+# The store in object storage, against a server of the S3 protocol. Its libraries need an environment of their own, and
+# versions that were released together: aiobotocore takes only a few of botocore, and pip would try hundreds.
+S3 := s3fs==2026.9.0 aiobotocore==3.10.0 botocore==1.43.117 boto3==1.43.117 "moto[s3]==5.2.5"
 s3-check:
 	$(PYTHON) -m venv .venv-s3
-	.venv-s3/bin/python -m pip install --quiet --disable-pip-version-check ".[cloud]" "moto[s3]>=5.2" flask flask-cors pytest pytest-timeout hypothesis
+	.venv-s3/bin/python -m pip install --quiet --disable-pip-version-check ".[cloud]" $(S3) flask flask-cors pytest pytest-timeout hypothesis
 	.venv-s3/bin/python -m pytest -q -rs tests/core/test_blobs.py
 .PHONY: s3-check

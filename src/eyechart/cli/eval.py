@@ -88,6 +88,7 @@ def _how(parser: argparse.ArgumentParser) -> None:
     add("--distributed", action="store_true", help="share the jobs between the ranks of torchrun or Slurm")
     add("--engine", default="local", choices=["local", "ray"], help="where the work runs")
     add("--ray-address", help="an existing Ray cluster; without it, one is started on this machine")
+    add("--processes", type=int, help="embed in this many processes on this machine, one per GPU")
     add("--ray-workers", type=int, help="how many workers; by default one per GPU, else per CPU")
 
 
@@ -214,6 +215,7 @@ _NOT_SETTINGS = {
     "engine",
     "ray_address",
     "ray_workers",
+    "processes",
 }
 
 
@@ -235,6 +237,10 @@ def _start(args: argparse.Namespace, jobs: list[Job], config: Config, progress: 
         from eyechart.engine import ray
 
         return ray.run_jobs(jobs, config, progress, address=args.ray_address, workers=args.ray_workers)
+    if args.processes:
+        from eyechart.engine.processes import run_in_processes
+
+        return run_in_processes(jobs, config, progress, count=args.processes)
     from eyechart.run import run_jobs
 
     return run_jobs(jobs, config, progress)

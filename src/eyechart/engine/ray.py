@@ -12,21 +12,17 @@ import os
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 from eyechart import plugins
 from eyechart.config import Config
-from eyechart.engine.local import LocalEmbeddings
+from eyechart.engine.worker import Worker, chunk_size, chunks_of, one_of_each
 from eyechart.errors import EyechartError, UsageError, missing_extra
-from eyechart.models.base import LazyEncoder
 from eyechart.progress import NoProgress, Progress
 from eyechart.results import is_done
-from eyechart.run import JobReport, Session, open_model, run_job
-from eyechart.types import Job, digest_json
+from eyechart.run import JobReport
+from eyechart.types import Job
 
-CHUNK_BATCHES = 8
-"""Batches of pictures per task: large enough to hide a millisecond of dispatch, small enough to share a dataset."""
 RESTARTS = 5
 POLL_SECONDS = 2.0
 PASSED = ("EYECHART_CACHE", "EYECHART_STORE", "XDG_CACHE_HOME")
@@ -43,51 +39,6 @@ class Call:
 
     method: str
     arguments: tuple[Any, ...]
-
-
-class Worker:
-    """Runs on the cluster: keeps one model loaded and does what it is told."""
-
-    def __init__(self, config: Config, folder: str, environment: dict[str, str]) -> None:
-        os.environ.update(environment)
-        if Path(folder).is_dir():
-            os.chdir(folder)
-        self.config = config
-        self.session = Session()
-        self.model: LazyEncoder | None = None
-
-    def missing(self, job: Job) -> list[str]:
-        """List the pictures of a job that have no vector yet."""
-        listing = self.session.listing(job)
-        return self._embeddings(job).missing_ids(listing)
-
-    def embed(self, job: Job, ids: list[str]) -> int:
-        """Embed some pictures of a job."""
-        return self._embeddings(job).embed_ids(self.session.listing(job), set(ids))
-
-    def run(self, job: Job) -> JobReport:
-        """Do a whole job; what is in the store is not computed again."""
-        self.session.store.refresh()
-        try:
-            return JobReport(job, result=run_job(job, self._model(job), self.session, self.config))
-        except EyechartError as error:
-            return JobReport(job, error=error)
-
-    def _embeddings(self, job: Job) -> LocalEmbeddings:
-        self.session.store.refresh()
-        return LocalEmbeddings(
-            self._model(job),
-            self.session.store,
-            batch_size=job.batch_size,
-            workers=job.workers,
-            on_error="skip",  # the job itself decides what a broken picture means
-        )
-
-    def _model(self, job: Job) -> LazyEncoder:
-        if self.model is None or self.model.spec != job.model:
-            self.model = None  # two models may not fit beside each other
-            self.model = open_model(job.model)
-        return self.model
 
 
 def run_jobs(
@@ -143,12 +94,10 @@ def _check_encoders(jobs: Sequence[Job]) -> None:
 
 def _chunks(crew: Crew, jobs: Sequence[Job]) -> Iterator[Call]:
     """Cut large datasets into tasks; a batch holds the same pictures as it would on one machine."""
-    pairs = {digest_json([job.model, job.dataset]): job for job in jobs}
-    for call, ids in crew.do([Call("missing", (job,)) for job in pairs.values()]):
+    for call, ids in crew.do([Call("missing", (job,)) for job in one_of_each(jobs)]):
         job = call.arguments[0]
-        step = CHUNK_BATCHES * job.batch_size
-        if isinstance(ids, list) and len(ids) > step:
-            yield from (Call("embed", (job, ids[i : i + step])) for i in range(0, len(ids), step))
+        if isinstance(ids, list) and len(ids) > chunk_size(job):
+            yield from (Call("embed", (job, chunk)) for chunk in chunks_of(job, ids))
 
 
 @dataclass

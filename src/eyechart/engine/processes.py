@@ -1,0 +1,91 @@
+"""Several processes on this machine, one per device: they embed, this process scores.
+
+Each process gets its share before it starts, so nothing is locked and nothing waits for a process but its end. As on
+a cluster, durability is the store's: what a process that died had not stored, this one computes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from multiprocessing import get_context
+
+from eyechart import plugins
+from eyechart.config import Config
+from eyechart.engine.local import LocalEmbeddings
+from eyechart.engine.worker import Worker, chunks_of, one_of_each
+from eyechart.errors import EyechartError
+from eyechart.models.base import LazyEncoder
+from eyechart.progress import NoProgress, Progress
+from eyechart.results import is_done
+from eyechart.run import JobReport, Session, open_model, run_jobs
+from eyechart.types import Job
+
+Share = list[tuple[Job, list[str]]]
+"""Jobs, and the samples of each whose pictures a process embeds."""
+
+
+def run_in_processes(
+    jobs: Sequence[Job], config: Config, progress: Progress | None = None, *, count: int
+) -> Iterator[JobReport]:
+    """Embed the pictures of all jobs in ``count`` processes, then do the jobs here, one after the other.
+
+    With ``--device auto`` the n-th process takes the n-th GPU; a list of devices is dealt out in its order.
+    """
+    session = Session(progress or NoProgress())
+    todo = [job for job in jobs if _embeds(job) and not (config.skip_existing and is_done(job)[0])]
+    work = list(_chunks(one_of_each(todo), session))
+    shares = [share for share in (work[i::count] for i in range(count)) if share]
+    if len(shares) > 1:
+        _embed_all(shares, config, session.progress)
+        session.store.refresh()
+    yield from run_jobs(jobs, config, session=session)
+
+
+def device_of(device: str, number: int) -> str:
+    """Return the device of the n-th process."""
+    names = device.split(",")
+    return names[number % len(names)].strip()
+
+
+def _embeds(job: Job) -> bool:
+    from eyechart.vlm.plan import TASK as QUESTIONS
+
+    return job.task != QUESTIONS and plugins.load("tasks", job.task).needs != "generator"
+
+
+def _chunks(jobs: Sequence[Job], session: Session) -> Iterator[tuple[Job, list[str]]]:
+    """Cut what is missing from the store into tasks; a dataset that cannot be read is left to its job to report."""
+    model: LazyEncoder | None = None
+    for job in jobs:
+        if model is None or model.spec != job.model:
+            model = open_model(job.model)
+        with suppress(EyechartError):
+            missing = LocalEmbeddings(model, session.store).missing_ids(session.listing(job))
+            yield from ((job, chunk) for chunk in chunks_of(job, missing))
+
+
+def _embed_all(shares: Sequence[Share], config: Config, progress: Progress) -> None:
+    context = get_context("spawn")  # a fork would share what CUDA and threads have set up
+    started = [context.Process(target=_embed, args=(number, share, config)) for number, share in enumerate(shares)]
+    with progress.step(f"pictures in {len(shares)} processes", len(shares)) as bar:
+        for process in started:
+            process.start()
+        for process in started:
+            process.join()
+            bar.advance()
+    died = sum(process.exitcode != 0 for process in started)
+    if died:
+        progress.say(f"{died} of {len(started)} processes died. What they had not stored is computed by this one.")
+
+
+def _embed(number: int, share: Share, config: Config) -> None:
+    """Embed a share, in a process of its own."""
+    os.environ["LOCAL_RANK"] = str(number)  # by this, ``auto`` is one GPU of several
+    worker = Worker(config, os.getcwd(), {})  # noqa: PTH109 - where this process stands
+    for job, ids in share:
+        placed = replace(job, model=replace(job.model, device=device_of(job.model.device, number)))
+        with suppress(EyechartError):  # the job will meet it again, and report it
+            worker.embed(placed, ids)
