@@ -52,7 +52,7 @@ def _rows(path: Path) -> Iterator[tuple[int, Row]]:
                 raise DataError(f"{path}, line {reader.line_num}: more cells than columns.")
             yield reader.line_num, row
     except csv.Error as error:
-        raise DataError(f"{path}, line {reader.line_num}: not a table ({error}).") from error
+        raise DataError(f"{path}, after line {reader.line_num}: not a table ({error}).") from error
 
 
 def _column(path: Path, columns: set[str], known: tuple[str, ...], what: str) -> str:

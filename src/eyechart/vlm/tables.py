@@ -45,7 +45,7 @@ def _read_csv(path: Path) -> Table:
         rows = [{key: value or None for key, value in row.items() if key is not None} for row in reader]
         return Table(rows, reader.fieldnames or ())
     except csv.Error as error:
-        raise DataError(f"{path}, line {reader.line_num}: not a table ({error}).") from error
+        raise DataError(f"{path}, after line {reader.line_num}: not a table ({error}).") from error
 
 
 def _read_json_lines(path: Path) -> Table:
