@@ -1,6 +1,7 @@
 """What fuzzing found, each as the smallest input that showed it."""
 
 import json
+import re
 import tarfile
 import zipfile
 
@@ -57,7 +58,7 @@ def spreadsheet(path, change):
 @pytest.mark.parametrize(
     "change",
     [
-        lambda name, part: part.replace(b"<sheet ", b"<shoot ") if name == "xl/workbook.xml" else part,
+        lambda name, part: re.sub(rb"<sheets>.*</sheets>", b"<sheets/>", part),
         lambda name, part: part.replace(b"<v>2</v>", b"<v>2</w>") if "sheet1" in name else part,
         lambda name, part: part.replace(b'r="A3"', b'r="!"') if "sheet1" in name else part,
         lambda name, part: part[:-40] if "sheet1" in name else part,
@@ -82,7 +83,7 @@ def test_a_config_with_the_name_of_a_tool_as_a_setting():
 def test_a_cell_that_the_csv_module_cannot_hold(read, tmp_path):
     (tmp_path / "t.csv").write_text(f"image,caption\na.png,{'x' * 140_000}\n")
 
-    with pytest.raises(DataError, match="line 2: not a table"):
+    with pytest.raises(DataError, match="after line 1: not a table"):
         read(tmp_path / "t.csv")
 
 
