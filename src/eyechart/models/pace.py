@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eyechart.files import cache_root, write_atomic
+from eyechart.files import cache_root, write_cached
 from eyechart.types import digest_json
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class Pacer:
             fastest = min(self.times, key=lambda pace: min(self.times[pace]))
             gains = min(self.times[fastest]) < GAIN * min(self.times[PLAIN])
             self.pace = fastest if gains else PLAIN
-            write_atomic(self.path, json.dumps(asdict(self.pace)).encode())
+            write_cached(self.path, json.dumps(asdict(self.pace)).encode())
         return vectors
 
     def _timed(self, pace: Pace, inputs: Inputs) -> tuple[Vectors, float]:
