@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -59,9 +59,12 @@ class Planner:
     def jobs(self) -> list[Job]:
         """Return all jobs, those of one model together; a language that a dataset does not have makes no job."""
         models = self.models()
+        if not self.config.skip_existing:
+            self.check(models)
         datasets = self.datasets()
         options = [self._task_options(i, len(datasets)) for i in range(len(datasets))]
         jobs = []
+        unfinished: dict[int, ModelSpec] = {}
         for model, (name, chosen), language, task in product(
             models,
             zip(datasets, options, strict=True),
@@ -72,6 +75,10 @@ class Planner:
                 jobs.append(self.job(model, name, language, task, chosen))
             except LanguageError as error:
                 self.left_out.setdefault(f"{name} ({language})", error)
+                continue
+            if self.config.skip_existing and not jobs[-1].output.exists():
+                unfinished[id(model)] = model
+        self.check(list(unfinished.values()))
         if self.left_out and not jobs:
             raise next(iter(self.left_out.values()))
         check_outputs(jobs)
@@ -83,13 +90,12 @@ class Planner:
         return list(dict.fromkeys(name for entry in _entries(self.config.dataset) for name in catalogue.expand(entry)))
 
     def models(self) -> list[ModelSpec]:
-        """Return the models of ``--pretrained_model``, or every pair of ``--model`` and ``--pretrained``, checked."""
+        """Return the models of ``--pretrained_model``, or every pair of ``--model`` and ``--pretrained``."""
         config = self.config
-        encoders = any(name == "auto" or self.task(name).needs == "encoder" for name in config.task)
-        if encoders:
+        if self._has_encoders():
             self.family(config.model_type.partition(":")[0])
         chosen = choose_models(config.model_type, config.model, config.pretrained, _entries(config.pretrained_model))
-        specs = [
+        return [
             ModelSpec(
                 choice.family,
                 choice.name,
@@ -100,10 +106,19 @@ class Planner:
             )
             for choice in chosen
         ]
-        if encoders:
-            for spec in specs:
+
+    def check(self, models: Iterable[ModelSpec]) -> None:
+        """Refuse encoders that cannot be loaded.
+
+        With ``--skip_existing`` a model that has all its results is not looked at: that may take the import of its
+        library, for nothing. Should a result turn out to be another job's, loading the model refuses as well.
+        """
+        if self._has_encoders():
+            for spec in models:
                 self.family(spec.family).check(spec)
-        return specs
+
+    def _has_encoders(self) -> bool:
+        return any(name == "auto" or self.task(name).needs == "encoder" for name in self.config.task)
 
     def family(self, name: str) -> Family:
         """Return a model family by name, once."""

@@ -66,6 +66,15 @@ def test_a_dataset_is_opened_and_checked_once_however_many_models_there_are(conf
     assert len(opened) == len(checked) == DATASETS
 
 
+def test_a_model_that_has_all_its_results_is_not_looked_at(done, config, monkeypatch):
+    done[0].output.unlink()
+    checked = count_calls(monkeypatch, plan.plugins.load("models", "python"), "check")
+
+    plan.make_plan(config)
+
+    assert [spec for _, spec in checked] == [done[0].model]
+
+
 def test_a_job_that_is_done_costs_one_reading_of_its_result(done, config, monkeypatch):
     read, flushed = (count_calls(monkeypatch, *what) for what in ((Path, "read_text"), (os, "fsync")))
 

@@ -41,7 +41,9 @@ def facts_of(args: argparse.Namespace) -> Mapping[str, Any] | None:
         **{name: getattr(args, name) for name in ("precision", "device", "model_cache_dir", "revision", "hub")},
         "trust_remote_code": args.trust_remote_code,
     }
-    (spec,) = Planner(make_config(settings)).models()
+    planner = Planner(make_config(settings))
+    (spec,) = planner.models()
+    planner.check([spec])
     card = open_model(spec).card
     return {
         "model": card.name,
