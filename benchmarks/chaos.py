@@ -79,13 +79,16 @@ def disturb(folder: Path, rounds: int, rng: random.Random, say: Callable[[str], 
 
 
 def kill_in_time(place: Path, delay: float) -> tuple[str, bool]:
-    """Kill a run after some seconds."""
+    """Kill a run after some seconds; if it has ended by then, another one after fewer."""
     process = subprocess.Popen(command(place), env=environment(place), stderr=subprocess.DEVNULL)
     try:
         process.wait(delay)
     except subprocess.TimeoutExpired:
         process.send_signal(signal.SIGKILL)
-    return f"after {delay:.2f} s", process.wait() == -signal.SIGKILL
+    if process.wait() == 0:
+        shutil.rmtree(place)
+        return kill_in_time(place, 0.7 * delay)
+    return f"after {delay:.2f} s", process.returncode == -signal.SIGKILL
 
 
 def kill_in_a_write(place: Path, moment: int) -> tuple[str, bool]:
