@@ -80,6 +80,14 @@ fuzz: $(DEV)/.done
 	$(DEV)/bin/python benchmarks/fuzz.py --inputs $(INPUTS)
 .PHONY: fuzz
 
+# The same readers, led by coverage. atheris is a library for this alone, so it has an environment of its own.
+RUNS ?= 20000
+fuzz-guided:
+	$(PYTHON) -m venv .venv-fuzz
+	.venv-fuzz/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt ".[xlsx]" atheris==3.0.0
+	.venv-fuzz/bin/python benchmarks/fuzz_guided.py --runs $(RUNS)
+.PHONY: fuzz-guided
+
 # The store in object storage, against a server of the S3 protocol. Its libraries need an environment of their own, and
 # versions that were released together: aiobotocore takes only a few of botocore, and pip would try hundreds.
 S3 := s3fs==2026.9.0 aiobotocore==3.10.0 botocore==1.43.117 boto3==1.43.117 "moto[s3]==5.2.5"

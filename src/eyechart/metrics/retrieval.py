@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import cycle
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,7 +70,8 @@ def rank_positives(queries: Vectors, gallery: Vectors, positives: Positives) -> 
     The score matrix never exists as a whole, only one `TILE` of it. Ranks are those of float64 scores, so they do not
     depend on tiles, threads or the linear algebra library: see `_Search`.
     """
-    search = _Search(queries, gallery, positives)
+    asked = np.repeat(np.arange(len(queries)), positives.counts())
+    search = _Search(queries, gallery, positives, _dots(queries, gallery, asked, positives.items))
     for rows, columns, scores in _tiles(queries, gallery, positives):
         search.count(scores, rows, columns)
     return search.ranks()
@@ -85,9 +88,10 @@ def rank_both_ways(images: Vectors, texts: Vectors, owner: Ints) -> tuple[Ranks,
     Returns:
         The ranks of the pictures (one per text) and of the texts (one per picture).
     """
-    to_images = Positives.one_each(owner)
-    for_texts = _Search(texts, images, to_images)
-    for_images = _Search(images, texts, Positives.inverse(owner, len(images)))
+    to_images, to_texts = Positives.one_each(owner), Positives.inverse(owner, len(images))
+    own = _dots(texts, images, np.arange(len(texts)), owner)
+    for_texts = _Search(texts, images, to_images, own)
+    for_images = _Search(images, texts, to_texts, own[to_texts.items])
     for rows, columns, scores in _tiles(texts, images, to_images):
         for_texts.count(scores, rows, columns)
         for_images.count(scores.T, columns, rows)
@@ -102,11 +106,11 @@ class _Search:
     computed in float64) is decided by float32; the few pairs that are nearer are computed again in float64.
     """
 
-    def __init__(self, queries: Vectors, gallery: Vectors, positives: Positives) -> None:
+    def __init__(self, queries: Vectors, gallery: Vectors, positives: Positives, own: Floats) -> None:
+        """Set up the counts; ``own`` are the scores of the right answers, in the order of ``positives``."""
         self.queries, self.gallery = queries, gallery
         _, self.same, _ = distinct_rows(gallery)
         right = np.repeat(np.arange(len(queries)), positives.counts())
-        own = _dots(queries, gallery, right, positives.items)
         self.best: Floats = np.maximum.reduceat(own, positives.starts)
         # A query may have several right answers with its best score: all copies of one row have one number.
         best = np.flatnonzero(own == self.best[right])
@@ -155,20 +159,30 @@ class _Search:
 
 
 def _tiles(queries: Vectors, gallery: Vectors, positives: Positives) -> Iterator[tuple[slice, slice, Vectors]]:
-    """Yield the score matrix in parts, with minus infinity where an answer is right. Each part overwrites the last."""
+    """Yield the score matrix in parts, with minus infinity where an answer is right. A part lasts until the next."""
+    with ThreadPoolExecutor(1, thread_name_prefix="tiles") as pool:
+        tiles = _each_tile(queries, gallery, positives)
+        coming = pool.submit(next, tiles, None)
+        while (tile := coming.result()) is not None:
+            # The next one is computed while this one is counted.
+            coming = pool.submit(next, tiles, None)
+            yield tile
+
+
+def _each_tile(queries: Vectors, gallery: Vectors, positives: Positives) -> Iterator[tuple[slice, slice, Vectors]]:
+    """Compute the parts one after the other, in two places in turn."""
     height, width = TILE
     owner = np.repeat(np.arange(len(queries)), positives.counts())
     ends = np.append(positives.starts, len(positives.items))
-    space = np.empty((min(height, len(queries)), min(width, len(gallery))), np.float32)
+    spaces = cycle(np.empty((2, min(height, len(queries)) * min(width, len(gallery))), np.float32))
     for top in range(0, len(queries), height):
         rows = slice(top, min(top + height, len(queries)))
         right = slice(ends[rows.start], ends[rows.stop])
         row, column = owner[right] - top, positives.items[right]
         for left in range(0, len(gallery), width):
             columns = slice(left, min(left + width, len(gallery)))
-            # A narrower tile has its own contiguous place: writing into a part of wider rows would be slow.
             shape = (rows.stop - top, columns.stop - left)
-            scores = space.reshape(-1)[: shape[0] * shape[1]].reshape(shape)
+            scores = next(spaces)[: shape[0] * shape[1]].reshape(shape)
             np.matmul(queries[rows], gallery[columns].T, out=scores)
             inside = (column >= left) & (column < columns.stop)
             scores[row[inside], column[inside] - left] = -np.inf
@@ -197,7 +211,8 @@ def _dots(queries: Vectors, gallery: Vectors, rows: Ints, columns: Ints) -> Floa
 
 
 def _lengths(vectors: Vectors) -> Floats:
-    lengths: Floats = np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64))
+    """Return the length of each row, a little more rather than less."""
+    lengths: Floats = np.sqrt(np.einsum("ij,ij->i", vectors, vectors).astype(np.float64)) * 1.001
     return lengths
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -42,7 +44,10 @@ def distinct_rows(vectors: Vectors) -> tuple[NDArray[np.int64], NDArray[np.int64
     """
     rows = np.ascontiguousarray(vectors)
     _, first, inverse, counts = np.unique(_codes(rows), return_index=True, return_inverse=True, return_counts=True)
-    if not all(np.array_equal(rows[part], rows[first[inverse[part]]], equal_nan=True) for part in _parts(rows)):
+    several = np.flatnonzero(counts[inverse] > 1)
+    if any(
+        not np.array_equal(rows[part], rows[first[inverse[part]]], equal_nan=True) for part in _parts(rows, several)
+    ):
         # Two rows share a code by accident: compare them whole.
         whole = rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).ravel()
         _, first, inverse, counts = np.unique(whole, return_index=True, return_inverse=True, return_counts=True)
@@ -56,10 +61,11 @@ def _codes(rows: Vectors) -> NDArray[np.uint64]:
     """Give each row a number: whole-number arithmetic, so equal rows have equal numbers wherever they stand."""
     bits = rows.view(np.uint32)
     factors = np.random.default_rng(0).integers(0, 2**64, bits.shape[1], np.uint64)
-    return np.concatenate([bits[part].astype(np.uint64) @ factors for part in _parts(rows)])
+    parts = _parts(rows, np.arange(len(rows)))
+    return np.concatenate([np.empty(0, np.uint64), *(bits[part].astype(np.uint64) @ factors for part in parts)])
 
 
-def _parts(rows: Vectors) -> list[slice]:
-    """Cut rows into parts of a few megabytes."""
+def _parts(rows: Vectors, chosen: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+    """Cut the numbers of chosen rows into parts whose rows have a few megabytes."""
     step = max(1, 2**20 // max(1, rows.shape[1]))
-    return [slice(start, start + step) for start in range(0, max(1, len(rows)), step)]
+    return (chosen[start : start + step] for start in range(0, len(chosen), step))
