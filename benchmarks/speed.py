@@ -134,15 +134,15 @@ def other_work() -> Row:
 
 
 def default_precision(scale: float, rounds: int) -> list[Row]:
-    """Compare defaults at a tenth of both sizes: the peer's is bfloat16, which this kind of CPU has to emulate."""
-    n = max(20, int(200 * scale))
-    root = write_classification(FOLDER / "data" / f"mini{n}", n, classes=10)
+    """Compare defaults at a fifth of both sizes: the peer's is bfloat16, which this kind of CPU has to emulate."""
+    n = max(20, int(400 * scale))
+    root = write_classification(FOLDER / "data" / f"fifth{n}", n, classes=20)
     sides = {
         "peer": lambda: run_peer(flags(root, "peer_amp.json")),
         "ours": lambda: run_ours(flags(root, "ours_default.json"), fresh("default")),
     }
     costs = alternate(rounds, sides)
-    return [compare(f"defaults of both, {n} pictures, 200 prompts", 5, costs["peer"], costs["ours"])]
+    return [compare(f"defaults of both, {n} pictures, 400 prompts", 5, costs["peer"], costs["ours"])]
 
 
 def retrieval(scale: float, rounds: int) -> list[Row]:

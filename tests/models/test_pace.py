@@ -92,6 +92,20 @@ def test_a_small_gain_is_noise(network, pixels, monkeypatch):
     assert settled(pacer(network), pixels, monkeypatch, lambda pace: 1.0 if pace == PLAIN else 0.98) == PLAIN
 
 
+def test_a_small_run_is_over_before_anything_is_tried(network, pixels):
+    passes = []
+
+    def run(model, inputs):
+        passes.append(len(inputs["pixels"]))
+        return forward(model, inputs)
+
+    first = pacer(network, run)
+    for _ in range(4):
+        first.run(pixels)
+
+    assert passes == [64] * 4
+
+
 def test_a_small_batch_is_neither_cut_nor_measured(network, pixels):
     first = pacer(network)
 

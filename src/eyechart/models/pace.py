@@ -1,9 +1,9 @@
 """How a CPU works through a batch of pictures: in slices that fit its caches, several side by side.
 
-Which way is fastest depends on the model and the machine, so it is tried, once: the first batches are computed in turn
-in every way of `candidates`, and the fastest is kept and remembered. A way that does not give the very same bits for
-the first batch is never taken: the choice changes how long a run takes, but no number. Texts are left alone: their
-batches have many shapes, and what is exact for one need not be for the next.
+Which way is fastest depends on the model and the machine, so it is tried, once: after the first batches, the next are
+computed in turn in every way of `candidates`, and the fastest is kept and remembered. A way that does not give the very
+same bits for a batch is never taken: the choice changes how long a run takes, but no number. Texts are left alone:
+their batches have many shapes, and what is exact for one need not be for the next.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 SLICE = 16
 """Rows of a slice: enough for the matrix product to be efficient, few enough for the caches."""
+AFTER = 4
+"""Full batches before anything is tried: a small run is over sooner than the trial would pay."""
 ROUNDS = 3
 """How many batches each way gets before the fastest is chosen, by its best time."""
 FEWEST = 2 * SLICE
@@ -78,6 +80,7 @@ class Pacer:
         self.threads = torch.get_num_threads()
         self.path = calibration_path([key, self.threads])
         self.pace = _remembered(self.path)
+        self.batches = 0
         self.times: dict[Pace, list[float]] = {}
         self._streams: dict[int, _Streams] = {}
 
@@ -87,10 +90,13 @@ class Pacer:
             return self._run(PLAIN, inputs)
         if self.pace is not None:
             return self._run(self.pace, inputs)
+        self.batches += 1
+        if self.batches <= AFTER:
+            return self._run(PLAIN, inputs)
         return self._try_next(inputs) if self.times else self._begin(inputs)
 
     def _begin(self, inputs: Inputs) -> Vectors:
-        """Compute the first batch plainly, and find the ways that give the same bits."""
+        """Compute a batch plainly, and find the ways that give the same bits."""
         vectors = self._run(PLAIN, inputs)
         self.times[PLAIN] = []
         for pace in candidates(self.model, self.threads):
