@@ -4,7 +4,7 @@
     make bench SCALE=0.1           a tenth of the pictures
 
 An absolute time means nothing on a shared machine; the ratios do. Metrics of both sides must agree. The table goes to
-benchmarks/results/ as Markdown and JSON.
+benchmarks/results/ as Markdown and JSON; `--only` measures some parts again.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from pathlib import Path
 from growth_plot import growth_plot
 from peer import FOLDER, MODEL, PEER, Cost, make_checkpoint, make_peer, run, run_ours, run_peer
 from speed_data import OTHER_TEMPLATES, write_classification, write_retrieval
+from speed_table import write_table
 
 HERE = Path(__file__).parent
 Row = dict[str, object]
@@ -35,10 +36,9 @@ def main() -> None:
     args = parser.parse_args()
     make_peer()
     make_checkpoint()
-    rows: list[Row] = []
     for name in args.only:
-        rows += PARTS[name](args.scale, args.rounds)
-        write_table(rows, args)
+        rows = PARTS[name](args.scale, args.rounds)
+        write_table(list(PARTS), name, {"scale": args.scale, "rounds": args.rounds, "rows": rows})
 
 
 def flags(root: Path, output: str, *extra: str) -> list[str]:
@@ -269,18 +269,6 @@ PARTS: dict[str, Callable[[float, int], list[Row]]] = {
     "growth": growth,
     "store": store,
 }
-
-
-def write_table(rows: list[Row], args: argparse.Namespace) -> None:
-    """Write what there is so far as JSON and Markdown."""
-    folder = HERE / "results"
-    folder.mkdir(exist_ok=True)
-    (folder / "speed.json").write_text(json.dumps({"scale": args.scale, "rounds": args.rounds, "rows": rows}, indent=1))
-    columns = list(dict.fromkeys(key for row in rows for key in row))
-    lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
-    lines += ["| " + " | ".join(str(row.get(column, "")) for column in columns) + " |" for row in rows]
-    head = f"Scale {args.scale}, median of {args.rounds} rounds, both sides in turn, OMP_WAIT_POLICY=PASSIVE.\n\n"
-    (folder / "speed.md").write_text(head + "\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from eyechart.metrics.vectors import Vectors
 
 BINS = 15
-BLOCK_BYTES = 64 * 1024 * 1024
+BLOCK_BYTES = 2 * 1024 * 1024
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -38,7 +38,7 @@ def likelihoods(images: Vectors, classes: Vectors, labels: Ints, scale: float, b
     """
     n = len(images)
     out = Likelihoods(np.empty(n), np.empty(n), np.empty(n))
-    step = max(1, BLOCK_BYTES // (24 * len(classes)))
+    step = max(1, BLOCK_BYTES // (48 * len(classes)))
     columns = np.ascontiguousarray(classes.T)
     for start in range(0, n, step):
         rows = slice(start, start + step)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from eyechart.metrics.vectors import Vectors, distinct_rows
 
-BLOCK_BYTES = 64 * 1024 * 1024
+BLOCK_BYTES = 2 * 1024 * 1024
 """Scores are made in blocks of rows of at most this size."""
 
 Ints = NDArray[np.int64]
