@@ -1,7 +1,6 @@
 """The peer's ranking in both directions, as its evaluate() does it on given vectors."""
 
 import json
-import resource
 import sys
 import time
 from pathlib import Path
@@ -10,12 +9,12 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import torch
 from clip_benchmark.metrics.zeroshot_retrieval import batchify, recall_at_k
-from vectors import make
+from vectors import forget_peak, make, peak_mb
 
 n = int(sys.argv[1])
 images, texts = (torch.from_numpy(rows) for rows in make(n))
 owner = torch.arange(n).repeat_interleave(5)
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+before = forget_peak()
 start, cpu = time.perf_counter(), time.process_time()
 scores = texts @ images.t()
 positive = torch.zeros_like(scores, dtype=bool)
@@ -25,5 +24,5 @@ for k in (1, 5, 10):
     out[f"image_recall@{k}"] = (batchify(recall_at_k, scores, positive, 64, "cpu", k=k) > 0).float().mean().item()
     out[f"text_recall@{k}"] = (batchify(recall_at_k, scores.T, positive.T, 64, "cpu", k=k) > 0).float().mean().item()
 out |= {"wall": time.perf_counter() - start, "cpu": time.process_time() - cpu}
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-print(json.dumps(out | {"extra_mb": (peak - before) / 1024, "peak_mb": peak / 1024}))
+peak = peak_mb()
+print(json.dumps(out | {"extra_mb": peak - before, "peak_mb": peak}))

@@ -66,7 +66,7 @@ def test_streams_have_their_share_of_the_threads_and_leave_the_others_alone(netw
 def settled(pacer, pixels, monkeypatch, seconds):
     """Run batches until a way is chosen; each way takes the seconds it is said to."""
     monkeypatch.setattr(pacer, "_timed", lambda pace, inputs: (pacer._run(pace, inputs), seconds(pace)))
-    for _ in range(20):
+    for _ in range(40):
         pacer.run(pixels)
     return pacer.pace
 
@@ -100,10 +100,10 @@ def test_a_small_run_is_over_before_anything_is_tried(network, pixels):
         return forward(model, inputs)
 
     first = pacer(network, run)
-    for _ in range(4):
+    for _ in range(16):
         first.run(pixels)
 
-    assert passes == [64] * 4
+    assert passes == [64] * 16
 
 
 def test_a_small_batch_is_neither_cut_nor_measured(network, pixels):
@@ -118,7 +118,7 @@ def test_a_small_batch_is_neither_cut_nor_measured(network, pixels):
 def test_every_batch_has_the_vectors_of_a_plain_pass(network, pixels):
     first, whole = pacer(network), forward(network, pixels)
 
-    for _ in range(20):
+    for _ in range(40):
         np.testing.assert_array_equal(first.run(pixels), whole)
 
 

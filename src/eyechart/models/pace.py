@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 SLICE = 16
 """Rows of a slice: enough for the matrix product to be efficient, few enough for the caches."""
-AFTER = 4
+AFTER = 16
 """Full batches before anything is tried: a small run is over sooner than the trial would pay."""
 ROUNDS = 3
 """How many batches each way gets before the fastest is chosen, by its best time."""
