@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import cycle
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +12,8 @@ from eyechart.metrics.vectors import Vectors, distinct_rows
 
 BLOCK_BYTES = 64 * 1024 * 1024
 """Scores are made in blocks of at most this size, whatever the size of the gallery."""
+PAIRS_BYTES = 8 * 1024 * 1024
+"""Single pairs are multiplied in blocks of about this size."""
 TILE = (512, 8192)
 """Rows and columns of the part of the score matrix that exists at a time."""
 DENSE = 32
@@ -159,22 +159,11 @@ class _Search:
 
 
 def _tiles(queries: Vectors, gallery: Vectors, positives: Positives) -> Iterator[tuple[slice, slice, Vectors]]:
-    """Yield the score matrix in parts, with minus infinity where an answer is right. A part lasts until the next."""
-    with ThreadPoolExecutor(1, thread_name_prefix="tiles") as pool:
-        tiles = _each_tile(queries, gallery, positives)
-        coming = pool.submit(next, tiles, None)
-        while (tile := coming.result()) is not None:
-            # The next one is computed while this one is counted.
-            coming = pool.submit(next, tiles, None)
-            yield tile
-
-
-def _each_tile(queries: Vectors, gallery: Vectors, positives: Positives) -> Iterator[tuple[slice, slice, Vectors]]:
-    """Compute the parts one after the other, in two places in turn."""
+    """Yield the score matrix in parts, with minus infinity where an answer is right. Each part overwrites the last."""
     height, width = TILE
     owner = np.repeat(np.arange(len(queries)), positives.counts())
     ends = np.append(positives.starts, len(positives.items))
-    spaces = cycle(np.empty((2, min(height, len(queries)) * min(width, len(gallery))), np.float32))
+    space = np.empty(min(height, len(queries)) * min(width, len(gallery)), np.float32)
     for top in range(0, len(queries), height):
         rows = slice(top, min(top + height, len(queries)))
         right = slice(ends[rows.start], ends[rows.stop])
@@ -182,7 +171,7 @@ def _each_tile(queries: Vectors, gallery: Vectors, positives: Positives) -> Iter
         for left in range(0, len(gallery), width):
             columns = slice(left, min(left + width, len(gallery)))
             shape = (rows.stop - top, columns.stop - left)
-            scores = next(spaces)[: shape[0] * shape[1]].reshape(shape)
+            scores = space[: shape[0] * shape[1]].reshape(shape)
             np.matmul(queries[rows], gallery[columns].T, out=scores)
             inside = (column >= left) & (column < columns.stop)
             scores[row[inside], column[inside] - left] = -np.inf
@@ -201,7 +190,7 @@ def _count(flags: Flags) -> Ints:
 def _dots(queries: Vectors, gallery: Vectors, rows: Ints, columns: Ints) -> Floats:
     """Multiply chosen pairs in float64, always in the same order: equal vectors give equal scores."""
     out = np.empty(len(rows), np.float64)
-    step = max(1, BLOCK_BYTES // (32 * max(1, gallery.shape[1])))
+    step = max(1, PAIRS_BYTES // (16 * max(1, gallery.shape[1])))
     for start in range(0, len(rows), step):
         part = slice(start, start + step)
         products = queries[rows[part]].astype(np.float64)
