@@ -195,8 +195,8 @@ def scores(scale: float, rounds: int) -> list[Row]:
     )
     memory = {
         "what": "its extra memory, MB",
-        "peer wall s": peer["extra_mb"],
-        "ours wall s": ours["extra_mb"],
+        "peer wall s": round(peer["extra_mb"], 1),
+        "ours wall s": round(ours["extra_mb"], 1),
         "wall ratio": round(peer["extra_mb"] / max(ours["extra_mb"], 1), 1),
         "wanted": 50,
     }
