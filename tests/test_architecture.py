@@ -24,7 +24,7 @@ LAYERS = [
     },
     {"metrics", "stats", "learn", "store", "results", "responses", "listing", "provenance", "api"},
     {"tasks", "models", "datasets", "generators", "rerankers"},
-    {"plugins", "config", "plan", "task_config"},
+    {"plugins", "config", "outputs", "plan", "task_config"},
     {"run", "engine", "report", "doctor", "vlm"},
     {"workflow"},
     {"cli", "__main__", "__init__"},

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -16,10 +14,11 @@ from eyechart.config import Config
 from eyechart.datasets.catalogue import load_catalogue, user_files
 from eyechart.datasets.choose import LanguageError
 from eyechart.datasets.cleaning import cleaned
-from eyechart.datasets.resolve import plain_name, resolve_dataset
-from eyechart.errors import DataError, UsageError, nearest
+from eyechart.datasets.resolve import resolve_dataset
+from eyechart.errors import DataError, UsageError
 from eyechart.models.base import Family
 from eyechart.models.choice import choose_models
+from eyechart.outputs import check_outputs, fill_output
 from eyechart.tasks.base import Task
 from eyechart.tasks.groups import group_settings
 from eyechart.types import Dataset, DatasetInfo, DatasetSpec, Job, Kind, ModelSpec, digest_json
@@ -293,54 +292,3 @@ def _entries(names: list[str]) -> Iterator[str]:
             yield from (line for line in lines if line and not line.startswith("#"))
         else:
             yield name
-
-
-def fill_output(template: str, model: ModelSpec, dataset: str, language: str, task: str) -> Path:
-    """Fill the template of ``--output``; a slash inside a value never makes a folder."""
-    pretrained = model.pretrained
-    values = {
-        "dataset": plain_name(dataset),
-        "pretrained": Path(pretrained).name if os.path.exists(pretrained) else pretrained,  # noqa: PTH110 - may be ""
-        "pretrained_full_path": pretrained,
-        "model": model.name,
-        "language": language,
-        "task": task,
-    }
-    for name in re.findall(r"\{(.*?)\}", template):
-        if name not in values:
-            near = nearest(name, values)
-            hint = f"Did you mean {{{near[0]}}}?" if near else f"Known: {', '.join(values)}."
-            raise UsageError(f"--output: unknown placeholder {{{name}}}.", advice=hint)
-    if "://" in template:
-        raise UsageError(
-            "--output must be a folder that this machine sees, not an address.",
-            advice="Only vectors can be kept elsewhere: EYECHART_STORE=s3://... Copy results when the run is done.",
-        )
-    text = template
-    for key, value in values.items():
-        text = text.replace(f"{{{key}}}", value.strip("/").replace("/", "_").replace("\\", "_"))
-    return Path(text)
-
-
-def check_outputs(jobs: list[Job]) -> None:
-    """Refuse two jobs with one output, and folders that cannot be written."""
-    seen: dict[Path, Job] = {}
-    for job in jobs:
-        other = seen.setdefault(job.output, job)
-        if other is not job:
-            raise UsageError(
-                f"Two jobs would write {job.output}: {other.title} and {job.title}.",
-                advice="Put {dataset}, {model}, {pretrained}, {language} or {task} into --output.",
-            )
-    for folder in dict.fromkeys(job.output.parent for job in jobs):
-        _check_writable(folder)
-
-
-def _check_writable(folder: Path) -> None:
-    existing = folder
-    while not existing.exists() and existing != existing.parent:
-        existing = existing.parent
-    if not existing.is_dir() or not os.access(existing, os.W_OK):
-        raise UsageError(
-            f"Cannot write results to {folder}.", advice=f"Check {existing}, or choose another place with --output."
-        )

@@ -14,7 +14,7 @@ import pytest
 
 from eyechart.blobs import BlobError, LocalBlobs, open_blobs
 from eyechart.errors import UsageError
-from eyechart.plan import fill_output
+from eyechart.outputs import fill_output
 from eyechart.store import EmbeddingStore, Table, store_place, text_digests
 from eyechart.types import ModelSpec
 

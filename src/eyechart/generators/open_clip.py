@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 
 from eyechart.errors import DataError, ModelError, UsageError
 from eyechart.generators.base import Access, drop
+from eyechart.generators.batches import answer_in_batches
 from eyechart.models import open_clip as encoders
 from eyechart.models.torch_tools import autocast, input_type
 from eyechart.types import Answer, Message, ModelSpec, Prompt
@@ -88,28 +88,20 @@ class CocaGenerator:
         self, prompts: Iterable[Prompt], keep: Callable[[str, Answer], None] = drop
     ) -> Iterator[tuple[str, Answer]]:
         """Describe pictures batch by batch; a broken picture is an answer with an error."""
-        stream = iter(prompts)
-        while batch := list(islice(stream, self.batch_size)):
-            pixels: dict[str, NDArray[np.float32]] = {}
-            for prompt in batch:
-                try:
-                    pixels[prompt.id] = self.encoder.prepare_image(_picture(prompt).decode())
-                except DataError as error:
-                    yield prompt.id, Answer("", error=error.message)
-            captions = self._captions(np.stack(list(pixels.values()))) if pixels else []
-            for name, caption in zip(pixels, captions, strict=True):
-                keep(name, Answer(caption))
-                yield name, Answer(caption)
+        return answer_in_batches(prompts, self.batch_size, self._pixels, self._captions, keep)
 
-    def _captions(self, pixels: NDArray[np.float32]) -> list[str]:
+    def _pixels(self, prompt: Prompt) -> NDArray[np.float32]:
+        return self.encoder.prepare_image(_picture(prompt).decode())
+
+    def _captions(self, pixels: list[NDArray[np.float32]]) -> list[Answer]:
         import torch
 
         encoder, device = self.encoder, self.encoder.devices[0]
         with torch.inference_mode(), autocast(encoder.precision, device):
-            images = torch.from_numpy(pixels).to(device, input_type(encoder.precision))
+            images = torch.from_numpy(np.stack(pixels)).to(device, input_type(encoder.precision))
             model: Any = encoder.model
             rows = model.generate(images) if self.decoding == "beam_search" else greedy(model, images)
-        return [self._words(row) for row in rows.cpu().tolist()]
+        return [Answer(self._words(row)) for row in rows.cpu().tolist()]
 
     def _words(self, tokens: list[int]) -> str:
         kept = tokens[: tokens.index(END)] if END in tokens else tokens

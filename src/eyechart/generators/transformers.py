@@ -6,12 +6,12 @@ import inspect
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib.util import find_spec
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from eyechart.errors import DataError, ModelError, UsageError, missing_extra
+from eyechart.errors import ModelError, UsageError, missing_extra
 from eyechart.generators.base import Access, drop
+from eyechart.generators.batches import answer_in_batches
 from eyechart.generators.pictures import for_model
 from eyechart.metrics.answers import split_thinking
 from eyechart.models import hub
@@ -107,17 +107,9 @@ class TransformersGenerator:
         self, prompts: Iterable[Prompt], keep: Callable[[str, Answer], None] = drop
     ) -> Iterator[tuple[str, Answer]]:
         """Answer prompts batch by batch; one with a broken picture is an answer with an error."""
-        stream = iter(prompts)
-        while batch := list(islice(stream, self.batch_size)):
-            chats: dict[str, list[dict[str, Any]]] = {}
-            for prompt in batch:
-                try:
-                    chats[prompt.id] = self._chat(prompt.messages)
-                except DataError as error:
-                    yield prompt.id, Answer("", error=error.message)
-            for name, answer in zip(chats, self._answers(list(chats.values())), strict=True):
-                keep(name, answer)
-                yield name, answer
+        return answer_in_batches(
+            prompts, self.batch_size, lambda prompt: self._chat(prompt.messages), self._answers, keep
+        )
 
     def _chat(self, messages: Sequence[Message]) -> list[dict[str, Any]]:
         return [{"role": turn.role, "content": [self._part(part) for part in turn.parts]} for turn in messages]
@@ -130,8 +122,6 @@ class TransformersGenerator:
     def _answers(self, chats: list[list[dict[str, Any]]]) -> list[Answer]:
         import torch
 
-        if not chats:
-            return []
         inputs = self.processor.apply_chat_template(
             chats, add_generation_prompt=True, tokenize=True, return_dict=True, **self._tensors()
         ).to(self.device, dtype=input_type(self.precision))

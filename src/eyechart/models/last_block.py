@@ -106,10 +106,3 @@ def shorten_images(model: Any) -> PooledOnly | None:
     weight = next(model.visual.parameters())
     noise = torch.randn(3, 3, height, width, generator=torch.Generator().manual_seed(0)).to(weight.device, weight.dtype)
     return shorten(model.visual.transformer, lambda: model.encode_image(noise))
-
-
-def pooled(transformer: Any) -> PooledOnly | None:
-    """Return what `shorten` put into the last block, or None."""
-    block = last_block(transformer)
-    found = block.__dict__.get("forward") if block is not None else None
-    return found if isinstance(found, PooledOnly) else None

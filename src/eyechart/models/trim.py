@@ -10,13 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from eyechart.models.last_block import PLACES, PooledOnly, shorten
+from eyechart.models.last_block import PLACES, TOLERANCE, PooledOnly, shorten
 
 if TYPE_CHECKING:
     import torch
 
-TOLERANCE = 1e-5
-"""Largest difference between unit vectors of both passes; rounding alone gives about 1e-7."""
 PROBES = ("a", "a photo of a dog.", "two red cups left of a very small, rather old and quite expensive wooden table!?")
 
 Tokenize = Callable[[list[str]], "torch.Tensor"]

@@ -11,7 +11,8 @@ from eyechart import plugins
 from eyechart.config import OUTPUT, Config, Questions
 from eyechart.errors import UsageError, unknown_name
 from eyechart.generators.base import Access, GeneratorFamily
-from eyechart.plan import check_outputs, fill_output, precision_of
+from eyechart.outputs import check_outputs, fill_output
+from eyechart.plan import precision_of
 from eyechart.types import DatasetSpec, Job, ModelSpec
 from eyechart.vlm.benchmarks import known_benchmarks
 from eyechart.vlm.custom import custom_file, is_benchmark
