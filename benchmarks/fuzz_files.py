@@ -1,4 +1,4 @@
-"""What is fuzzed of the code that reads datasets: pictures, archives, rows, tables."""
+"""What is fuzzed of the code that reads datasets: images, archives, rows, tables."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from fuzz_mutate import (
 
 from eyechart.datasets import jsonl, pairs, selection, table, text_collection
 from eyechart.datasets.webdataset import open_webdataset
-from eyechart.listing import list_dataset
-from eyechart.media import decode_image
+from eyechart.io.media import decode_image
+from eyechart.manifest import read_manifest
 from eyechart.types import DatasetSpec
 from eyechart.vlm.base import ImageBaseDataset
 from eyechart.vlm.folders import VARIABLE
@@ -49,7 +49,7 @@ class Target:
 
 
 def png(size: tuple[int, int] = (6, 4), form: str = "PNG", mode: str = "RGB") -> bytes:
-    """Encode a small picture."""
+    """Encode a small image."""
     from PIL import Image
 
     stream = io.BytesIO()
@@ -57,16 +57,16 @@ def png(size: tuple[int, int] = (6, 4), form: str = "PNG", mode: str = "RGB") ->
     return stream.getvalue()
 
 
-# ------------------------------------------------------------------------------------------------ pictures
+# ------------------------------------------------------------------------------------------------ images
 
 
-def picture_seeds() -> list[bytes]:
+def image_seeds() -> list[bytes]:
     forms = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "JPEG2000")
     return [png((9, 7), form) for form in forms] + [png((9, 7), "PNG", mode) for mode in ("L", "P", "1", "I;16", "LA")]
 
 
-def read_picture(data: bytes, _: Path) -> None:
-    decode_image(data, "picture").convert("RGB")
+def read_image(data: bytes, _: Path) -> None:
+    decode_image(data, "image").convert("RGB")
 
 
 # ------------------------------------------------------------------------------------------------ archives
@@ -106,7 +106,7 @@ def read_tar(data: bytes, folder: Path) -> None:
     (folder / "test" / "0.tar").write_bytes(data)
     kind = ("classification", "retrieval", "multilabel")[len(data) // 512 % 3]
     (folder / "dataset_type.txt").write_text("" if kind == "classification" else kind)
-    list_dataset(open_webdataset(DatasetSpec("wds/x", "wds", str(folder))))
+    read_manifest(open_webdataset(DatasetSpec("wds/x", "wds", str(folder))))
 
 
 # ------------------------------------------------------------------------------------------------ rows and tables
@@ -152,10 +152,10 @@ def _read_qrels(folder: Path) -> None:
 
 
 JSONL_READERS: Sequence[tuple[Callable[[Path], object], str]] = (
-    (lambda folder: list_dataset(jsonl.open_jsonl(spec(folder))), "image_queries.jsonl"),
-    (lambda folder: list_dataset(selection.open_selection(spec(folder))), "questions.jsonl"),
-    (lambda folder: list_dataset(pairs.open_pairs(spec(folder))), "pairs.jsonl"),
-    (lambda folder: list_dataset(table.open_table(spec(folder / "t.jsonl"))), "t.jsonl"),
+    (lambda folder: read_manifest(jsonl.open_jsonl(spec(folder))), "image_queries.jsonl"),
+    (lambda folder: read_manifest(selection.open_selection(spec(folder))), "questions.jsonl"),
+    (lambda folder: read_manifest(pairs.open_pairs(spec(folder))), "pairs.jsonl"),
+    (lambda folder: read_manifest(table.open_table(spec(folder / "t.jsonl"))), "t.jsonl"),
     (_read_collection, "corpus.jsonl"),
     (_read_qrels, "qrels.jsonl"),
     (lambda folder: load_table(folder / "p.jsonl"), "p.jsonl"),
@@ -189,7 +189,7 @@ def read_table(data: bytes, folder: Path) -> None:
     path.write_bytes(data)
     if kind < 2:
         load_table(path)
-        list_dataset(table.open_table(spec(path)))
+        read_manifest(table.open_table(spec(path)))
         return
     dataset = ImageBaseDataset("fuzz", file=path)
     for row in dataset.data.rows[:20]:
@@ -238,7 +238,7 @@ XLSX_TOKENS = (
 )
 
 FILE_TARGETS: dict[str, Target] = {
-    "pictures": Target(50, picture_seeds, read_picture),
+    "images": Target(50, image_seeds, read_image),
     "tar": Target(50, tar_seeds, read_tar, mutate_tar),
     "jsonl": Target(90, jsonl_seeds, read_jsonl, mutate_json_lines),
     "tsv": Target(

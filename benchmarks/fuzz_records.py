@@ -12,15 +12,15 @@ import numpy as np
 from fuzz_files import Target, spec
 from fuzz_mutate import mutate_bytes, mutate_json, mutate_json_lines, mutate_safetensors
 
+from eyechart.compat.evalscope import read_configs
 from eyechart.datasets.classes import read_class_texts
 from eyechart.datasets.text_lists import as_names, as_templates, find_entry
 from eyechart.report.load import load_results, read_any
 from eyechart.report.page import make_page
 from eyechart.report.payload import make_payload
-from eyechart.responses import Responses
 from eyechart.results import Result, read_result, write_result
-from eyechart.store import Table, text_digests
-from eyechart.task_config import read_configs
+from eyechart.store.answers import Responses
+from eyechart.store.vectors import Table, text_digests
 from eyechart.tasks.classifier_files import load_mean
 from eyechart.tasks.prompts import check_template, class_texts
 from eyechart.types import Answer, DatasetInfo

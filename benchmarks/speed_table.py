@@ -8,7 +8,7 @@ from typing import Any
 
 FOLDER = Path(__file__).parent / "results"
 HEAD = """\
-Medians, both sides in turn within each part, OMP_WAIT_POLICY=PASSIVE. Scale is the share of the pictures.
+Medians, both sides in turn within each part, OMP_WAIT_POLICY=PASSIVE. Scale is the share of the images.
 
 """
 

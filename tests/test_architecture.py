@@ -22,7 +22,7 @@ LAYERS = [
         "languages",
         "thumbnails",
     },
-    {"metrics", "stats", "learn", "store", "results", "responses", "listing", "provenance", "api"},
+    {"metrics", "stats", "learn", "store", "results", "responses", "manifest", "provenance", "api"},
     {"tasks", "models", "datasets", "generators", "rerankers"},
     {"plugins", "config", "outputs", "plan", "task_config"},
     {"run", "engine", "report", "doctor", "vlm"},

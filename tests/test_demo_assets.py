@@ -88,11 +88,11 @@ def test_every_sample_has_a_running_key_and_the_files_of_its_task(garments, scen
         assert all(set(sample) == endings for sample in samples.values())
 
 
-def test_pictures_decode_to_their_known_size_and_no_two_are_equal(garments, scenes):
+def test_images_decode_to_their_known_size_and_no_two_are_equal(garments, scenes):
     for samples, size, mode in ((garments, (28, 28), "L"), (scenes, (64, 64), "RGB")):
-        pictures = [Image.open(io.BytesIO(sample["png"])) for sample in samples.values()]
-        assert {(picture.size, picture.mode) for picture in pictures} == {(size, mode)}
-        assert len({picture.tobytes() for picture in pictures}) == len(pictures)
+        images = [Image.open(io.BytesIO(sample["png"])) for sample in samples.values()]
+        assert {(image.size, image.mode) for image in images} == {(size, mode)}
+        assert len({image.tobytes() for image in images}) == len(images)
 
 
 def test_english_and_german_lists_speak_of_the_same_classes():

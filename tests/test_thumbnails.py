@@ -7,21 +7,21 @@ import io
 
 from PIL import Image
 
-from eyechart.media import Picture
+from eyechart.io.media import ImageRef
+from eyechart.io.thumbnails import SIDE, choose, with_thumbnails
 from eyechart.report.samples import is_thumbnail
-from eyechart.thumbnails import SIDE, choose, with_thumbnails
 from eyechart.types import Sample
 
 
-def picture(colour, size=(300, 200)):
+def image(colour, size=(300, 200)):
     stream = io.BytesIO()
     Image.new("RGB", size, colour).save(stream, "PNG")
-    return Picture("memory", stream.getvalue())
+    return ImageRef("memory", stream.getvalue())
 
 
 def samples(*names):
     for name in names:
-        yield Sample(name, picture("red"), label=0)
+        yield Sample(name, image("red"), label=0)
 
 
 def label(name, rank):
@@ -33,7 +33,7 @@ def test_the_worst_mistakes_are_chosen_and_nothing_that_is_right():
     assert choose([label("a", 1)], 5) == []
 
 
-def test_a_caption_brings_its_picture_and_those_found_instead():
+def test_a_caption_brings_its_image_and_those_found_instead():
     records = [{"id": "a#0", "query": "text", "image": "a", "rank": 3, "top": ["b", "c", "a"]}]
 
     assert choose(records, 10) == ["a", "b", "c"]
@@ -43,7 +43,7 @@ def test_an_unread_answer_is_no_mistake_but_a_wrong_one_is():
     assert choose([{"id": "a", "correct": None}, {"id": "b", "correct": False}], 5) == ["b"]
 
 
-def test_they_are_small_pictures_that_the_report_accepts():
+def test_they_are_small_images_that_the_report_accepts():
     (record,) = with_thumbnails([label("a", 2)], samples("a"), 5)
 
     assert is_thumbnail(record["thumbnail"])
@@ -51,7 +51,7 @@ def test_they_are_small_pictures_that_the_report_accepts():
     assert max(shrunk.size) == SIDE
 
 
-def test_reading_stops_at_the_last_picture_that_is_wanted():
+def test_reading_stops_at_the_last_image_that_is_wanted():
     read = []
 
     def stream():
@@ -64,8 +64,8 @@ def test_reading_stops_at_the_last_picture_that_is_wanted():
     assert read == ["a", "b"]
 
 
-def test_a_broken_picture_is_left_out():
-    records = with_thumbnails([label("a", 2)], iter([Sample("a", Picture("x", b"no picture"), label=0)]), 5)
+def test_a_broken_image_is_left_out():
+    records = with_thumbnails([label("a", 2)], iter([Sample("a", ImageRef("x", b"no image"), label=0)]), 5)
 
     assert records == [label("a", 2)]
 

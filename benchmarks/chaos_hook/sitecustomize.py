@@ -46,6 +46,6 @@ if "CHAOS_COUNT" in os.environ:
     atexit.register(lambda: Path(os.environ["CHAOS_COUNT"]).write_text(str(_seen)))
 
 if "EYECHART_CACHE" in os.environ:
-    from eyechart.engine import pipeline
+    from eyechart.inference import pipeline
 
     pipeline.FLUSH_ROWS = 24  # a run of seconds writes as often as one of hours

@@ -10,9 +10,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from speed_data import CLASSES, TEMPLATES
 
-from eyechart.engine.local import LocalEmbeddings
+from eyechart.inference.embeddings import LocalEmbeddings
 from eyechart.run import open_model
-from eyechart.store import EmbeddingStore
+from eyechart.store.vectors import EmbeddingStore
 from eyechart.tasks.prompts import class_texts, class_vectors
 from eyechart.types import DatasetInfo, ModelSpec
 

@@ -1,4 +1,4 @@
-"""The same made-up vectors for both sides: pictures, and five captions near each."""
+"""The same made-up vectors for both sides: images, and five captions near each."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ import numpy as np
 
 
 def make(n: int, captions: int = 5, dim: int = 512) -> tuple[np.ndarray, np.ndarray]:
-    """Return unit vectors of ``n`` pictures and of their captions, hard enough that about half are found first."""
+    """Return unit vectors of ``n`` images and of their captions, hard enough that about half are found first."""
     rng = np.random.default_rng(0)
     images = rng.standard_normal((n, dim)).astype(np.float32)
     images /= np.linalg.norm(images, axis=1, keepdims=True)

@@ -29,7 +29,7 @@ MEAN, STD = 0.2, 0.3
 
 @dataclass(frozen=True)
 class Batch:
-    """Pictures, texts, and `matches[i, j]`: text j is true of picture i."""
+    """Images, texts, and `matches[i, j]`: text j is true of image i."""
 
     pixels: Tensor
     input_ids: Tensor
@@ -96,21 +96,21 @@ class BatchMaker:
         return ((canvas - MEAN) / STD).contiguous(memory_format=torch.channels_last)
 
     def _single_sizes(self, count: int) -> Tensor:
-        """Half the single garments fill the canvas, as a 28x28 picture does after resizing."""
+        """Half the single garments fill the canvas, as a 28x28 image does after resizing."""
         full = torch.rand(count, generator=self._generator) < 0.5
         return torch.where(full, self._uniform(count, 60, 66), self._uniform(count, 26, 62))
 
     def _paint(self, labels: np.ndarray, colours: np.ndarray, size: Tensor, x: Tensor, y: Tensor) -> Tensor:
         """A random garment of each class, tinted, scaled to `size` pixels, (x, y) away from the centre."""
         count = len(labels)
-        pictures = torch.stack([self._pick(label) for label in labels]).unsqueeze(1).float() / 255
+        images = torch.stack([self._pick(label) for label in labels]).unsqueeze(1).float() / 255
         mirror = torch.where(torch.rand(count, generator=self._generator) < 0.5, -1.0, 1.0)
         zoom, zero = IMAGE_SIZE / size, torch.zeros(count)
         unit = IMAGE_SIZE / 2
         rows = [mirror * zoom, zero, -mirror * zoom * x / unit, zero, zoom, -zoom * y / unit]
         theta = torch.stack(rows, dim=1).view(count, 2, 3)
         grid = functional.affine_grid(theta, [count, 1, IMAGE_SIZE, IMAGE_SIZE], align_corners=False)
-        gray = functional.grid_sample(pictures, grid, mode="bicubic", align_corners=False).clamp(0, 1)
+        gray = functional.grid_sample(images, grid, mode="bicubic", align_corners=False).clamp(0, 1)
         # Untouched brightness and lifted brightness both occur in the evaluation data, so both are trained.
         lifted = torch.rand(count, generator=self._generator) < 0.7
         gray = torch.where(lifted.view(-1, 1, 1, 1), gray**GAMMA, gray)
@@ -125,7 +125,7 @@ class BatchMaker:
 
 
 def _matches(scenes: Tensor, with_colours: Tensor) -> Tensor:
-    """A text without colours is true of every picture with its garments and relation."""
+    """A text without colours is true of every image with its garments and relation."""
     equal = scenes[:, None, :] == scenes[None, :, :]
     shapes, colours = equal[..., [0, 2, 3]].all(-1), equal[..., [1, 4]].all(-1)
     return shapes & (colours | ~with_colours[None, :])

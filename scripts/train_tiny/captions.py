@@ -1,4 +1,4 @@
-"""The grammar: what a picture shows, said in English and in German.
+"""The grammar: what an image shows, said in English and in German.
 
 A caption is drawn from sentence frames, synonyms and inflections. Every caption names its garments and their
 arrangement; `colours=False` leaves the colours out.
@@ -93,15 +93,15 @@ ENGLISH = Language(
         "{a.nominative}.",
         "a photo of {a.nominative}",
         "a photo of {a.nominative}.",
-        "a picture of {a.nominative}",
+        "an image of {a.nominative}",
         "an image of {a.nominative}",
         "a close-up photo of {a.nominative}",
         "a product photo of {a.nominative}",
-        "a small picture of {a.nominative}",
+        "a small image of {a.nominative}",
         "a blurry photo of {a.nominative}",
         "a good photo of {a.nominative}",
         "this is {a.nominative}",
-        "there is {a.nominative} in the picture",
+        "there is {a.nominative} in the image",
         "{a.bare}",
         "{a.nominative}, a piece of clothing",
     ),
@@ -110,7 +110,7 @@ ENGLISH = Language(
         "{a.nominative} {relation} {b.nominative}",
         "{a.nominative} is {relation} {b.nominative}",
         "a photo of {a.nominative} {relation} {b.nominative}",
-        "a picture of {a.nominative} {relation} {b.nominative}.",
+        "an image of {a.nominative} {relation} {b.nominative}.",
         "there is {a.nominative} {relation} {b.nominative}",
         "{place} {a.nominative}, {other_place} {b.nominative}",
         "{a.nominative} {place} and {b.nominative} {other_place}",

@@ -44,7 +44,7 @@ class Model:
         return ((scaled - mean) / std).transpose(2, 0, 1)
 
     def images(self, images: list[Image.Image]) -> np.ndarray:
-        """Unit vectors of pictures."""
+        """Unit vectors of images."""
         batches = [images[i : i + BATCH] for i in range(0, len(images), BATCH)]
         outputs = [
             self._image.run(["image_embeds"], {"pixel_values": np.stack([self._pixels(i) for i in batch])})[0]

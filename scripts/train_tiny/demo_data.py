@@ -88,8 +88,8 @@ def _draw_scenes(rng: random.Random) -> list[Scene]:
 
 
 def _scene_files(scene: Scene, supply: Supply, rng: random.Random) -> Files:
-    picture = compose(scene, next(supply[scene.garment]), next(supply[scene.other_garment]), rng)
-    files = {"png": _png(picture)}
+    drawn = compose(scene, next(supply[scene.garment]), next(supply[scene.other_garment]), rng)
+    files = {"png": _png(drawn)}
     for language in LANGUAGES:
         ending = f"{SUFFIXES[language.code]}.txt".lstrip(".")
         files[ending] = "\n".join(_phrasings(language, scene, rng)).encode()

@@ -14,7 +14,7 @@ VALIDATION_SIZE = 5000
 
 @dataclass(frozen=True)
 class Garments:
-    """Grayscale pictures [n, 28, 28] uint8 with their class numbers [n] int64."""
+    """Grayscale images [n, 28, 28] uint8 with their class numbers [n] int64."""
 
     images: np.ndarray
     labels: np.ndarray
@@ -41,7 +41,7 @@ def read_split(folder: Path, name: str) -> Garments:
 
 
 def load(folder: Path) -> tuple[Garments, Garments, Garments]:
-    """Training, validation and test garments; no picture of the first is in one of the others."""
+    """Training, validation and test garments; no image of the first is in one of the others."""
     full = read_split(folder, "train")
     train = full.take(slice(None, -VALIDATION_SIZE))
     seen = {image.tobytes() for image in train.images}

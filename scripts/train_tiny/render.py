@@ -1,4 +1,4 @@
-"""Composition of the evaluation pictures: garments at their native size, tinted, on a black canvas."""
+"""Composition of the evaluation images: garments at their native size, tinted, on a black canvas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a picture shows, as five numbers: one garment, or two garments and their relation."""
+"""What an image shows, as five numbers: one garment, or two garments and their relation."""
 
 from __future__ import annotations
 

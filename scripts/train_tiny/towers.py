@@ -1,4 +1,4 @@
-"""The two towers: a small convolutional transformer for pictures and a small transformer for text."""
+"""The two towers: a small convolutional transformer for images and a small transformer for text."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class ImageTower(nn.Module):
         self.project = nn.Linear(WIDTH, EMBEDDING_DIM, bias=False)
 
     def forward(self, pixel_values: Tensor) -> Tensor:
-        """Embed a batch of pictures; the vectors are not normalised."""
+        """Embed a batch of images; the vectors are not normalised."""
         cells = self.convolutions(pixel_values).flatten(2).transpose(1, 2)
         x = torch.cat([self.summary.expand(cells.shape[0], -1, -1), cells], dim=1) + self.positions
         for block in self.blocks:
@@ -104,7 +104,7 @@ class DualEncoder(nn.Module):
         return self.log_scale.exp().clamp(max=100.0)
 
     def forward(self, pixels: Tensor, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-        """Scaled cosine of every picture (row) with every text (column)."""
+        """Scaled cosine of every image (row) with every text (column)."""
         images = functional.normalize(self.image(pixels), dim=-1)
         texts = functional.normalize(self.text(input_ids, attention_mask), dim=-1)
         return self.scale() * images @ texts.T

@@ -12,7 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 
-from eyechart.files import cache_root
+from eyechart.io.files import cache_root
 
 EXTRAS = {
     "open_clip": "open_clip",

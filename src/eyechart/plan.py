@@ -16,8 +16,8 @@ from eyechart.datasets.choose import LanguageError
 from eyechart.datasets.cleaning import cleaned
 from eyechart.datasets.resolve import resolve_dataset
 from eyechart.errors import DataError, UsageError
-from eyechart.models.base import Family
-from eyechart.models.choice import choose_models
+from eyechart.models.family import Family
+from eyechart.models.resolve import choose_models
 from eyechart.outputs import check_outputs, fill_output
 from eyechart.tasks.base import Task
 from eyechart.tasks.groups import group_settings

@@ -15,20 +15,20 @@ PYTHON = "python:"
 
 BUILT_IN: dict[Group, dict[str, str]] = {
     "models": {
-        "api": "eyechart.models.api:ApiFamily",
-        "internvl": "eyechart.models.internvl:InternVLFamily",
-        "ja_clip": "eyechart.models.ja_clip:JaClipFamily",
-        "onnx": "eyechart.models.onnx:OnnxFamily",
-        "open_clip": "eyechart.models.open_clip:OpenClipFamily",
-        "python": "eyechart.models.python:PythonFamily",
-        "sentence-transformers": "eyechart.models.sentence_transformers:SentenceTransformersFamily",
-        "transformers": "eyechart.models.transformers:TransformersFamily",
+        "api": "eyechart.models.encoders.api:ApiFamily",
+        "internvl": "eyechart.models.encoders.internvl:InternVLFamily",
+        "ja_clip": "eyechart.models.encoders.ja_clip:JaClipFamily",
+        "onnx": "eyechart.models.encoders.onnx:OnnxFamily",
+        "open_clip": "eyechart.models.encoders.open_clip:OpenClipFamily",
+        "python": "eyechart.models.encoders.python:PythonFamily",
+        "sentence-transformers": "eyechart.models.encoders.sentence_transformers:SentenceTransformersFamily",
+        "transformers": "eyechart.models.encoders.transformers:TransformersFamily",
     },
     "generators": {
-        "open_clip": "eyechart.generators.open_clip:OpenClipFamily",
-        "api": "eyechart.generators.api:ApiFamily",
+        "open_clip": "eyechart.models.generators.open_clip:OpenClipFamily",
+        "api": "eyechart.models.generators.api:ApiFamily",
         "python": "eyechart.vlm.python_models:PythonFamily",
-        "transformers": "eyechart.generators.transformers:TransformersFamily",
+        "transformers": "eyechart.models.generators.transformers:TransformersFamily",
     },
     "datasets": {
         "aro": "eyechart.datasets.selection:open_aro",
@@ -109,7 +109,7 @@ def load(group: Group, name: str) -> Any:
 
 def _own(name: str) -> Any:
     """Import a task of the user's own: ``python:module.path:Class``, installed or a file in the working folder."""
-    from eyechart.models.python import see_working_folder
+    from eyechart.models.encoders.python import see_working_folder
 
     module, colon, attribute = name.removeprefix(PYTHON).partition(":")
     if not colon or not module or not attribute:

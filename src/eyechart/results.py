@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from eyechart.errors import ResultError
-from eyechart.files import atomic_file, write_atomic
+from eyechart.io.files import atomic_file, write_atomic
+from eyechart.io.untrusted import json_lines, parse_json
 from eyechart.types import Job
-from eyechart.untrusted import json_lines, parse_json
 
 SCHEMA = 1
 IDENTITY = ("dataset", "model", "pretrained", "task", "language")

@@ -13,23 +13,23 @@ from typing import Any
 
 from eyechart import plugins
 from eyechart.config import Config, make_config
-from eyechart.engine.local import LocalEmbeddings
 from eyechart.errors import EyechartError
-from eyechart.listing import Failure, Listing, list_dataset
-from eyechart.models.base import Family, LazyEncoder
+from eyechart.inference.embeddings import LocalEmbeddings
+from eyechart.io.progress import Bar, NoProgress, Progress
+from eyechart.io.stopwatch import Stopwatch
+from eyechart.io.thumbnails import with_thumbnails
+from eyechart.manifest import Failure, Manifest, read_manifest
+from eyechart.models.family import Family, LazyEncoder
 from eyechart.plan import make_plan, open_dataset
-from eyechart.progress import Bar, NoProgress, Progress
 from eyechart.provenance import provenance
 from eyechart.results import Result, is_done, write_result
-from eyechart.stopwatch import Stopwatch
-from eyechart.store import EmbeddingStore, store_place
+from eyechart.store.vectors import EmbeddingStore, store_place
 from eyechart.tasks.base import Material, NoEncoder, Prediction, Task, Writer
 from eyechart.tasks.groups import check_columns, score_with_groups
-from eyechart.thumbnails import with_thumbnails
 from eyechart.types import Answer, Fetchable, Job, Metric, ModelCard, ModelSpec, Notice, Outcome, Prompt, digest_json
 
-MAX_LISTINGS = 32
-"""Listings that are kept for the next model; a listing holds ids and captions, not pictures."""
+MAX_MANIFESTS = 32
+"""Listings that are kept for the next model; a manifest holds ids and captions, not images."""
 
 
 @dataclass(frozen=True)
@@ -44,24 +44,26 @@ class JobReport:
 
 @dataclass
 class Session:
-    """What the jobs of one run share: the store, the listings, where progress goes."""
+    """What the jobs of one run share: the store, the manifests, where progress goes."""
 
     progress: Progress = field(default_factory=NoProgress)
     store: EmbeddingStore = field(default_factory=lambda: EmbeddingStore(store_place()))
-    _listings: dict[str, Listing] = field(default_factory=dict)
+    _manifests: dict[str, Manifest] = field(default_factory=dict)
 
-    def listing(self, job: Job, split: str | None = None) -> Listing:
+    def manifest(self, job: Job, split: str | None = None) -> Manifest:
         """Read a dataset once, however many models and tasks use it; another split is always read whole."""
         spec = job.dataset if split is None else dataclasses.replace(job.dataset, split=split, limit=None)
         key = digest_json([dataclasses.asdict(spec), job.on_error, job.settings.get("prompts")])
-        if key not in self._listings:
-            if len(self._listings) >= MAX_LISTINGS:
-                self._listings.pop(next(iter(self._listings)))
+        if key not in self._manifests:
+            if len(self._manifests) >= MAX_MANIFESTS:
+                self._manifests.pop(next(iter(self._manifests)))
             dataset = open_dataset(spec)
             if isinstance(dataset, Fetchable):
                 dataset.fetch(self.progress)
-            self._listings[key] = list_dataset(dataset, limit=spec.limit, on_error=job.on_error, progress=self.progress)
-        return self._listings[key]
+            self._manifests[key] = read_manifest(
+                dataset, limit=spec.limit, on_error=job.on_error, progress=self.progress
+            )
+        return self._manifests[key]
 
 
 def evaluate(progress: Progress | None = None, **settings: Any) -> list[Result]:
@@ -136,8 +138,8 @@ def run_job(job: Job, model: LazyEncoder, session: Session, config: Config) -> R
     task: Task = plugins.load("tasks", job.task)()
     watch, loaded_before = Stopwatch(), model.loaded
     with watch.phase("read"):
-        listing = session.listing(job)
-    check_columns(listing.entries, job.settings)
+        manifest = session.manifest(job)
+    check_columns(manifest.entries, job.settings)
     embeddings = LocalEmbeddings(
         model,
         session.store,
@@ -148,39 +150,39 @@ def run_job(job: Job, model: LazyEncoder, session: Session, config: Config) -> R
         watch=watch,
     )
     first_device = job.model.device.partition(",")[0]
-    material = Material(listing, embeddings, partial(session.listing, job), first_device, job.on_error)
+    material = Material(manifest, embeddings, partial(session.manifest, job), first_device, job.on_error)
     prediction = task.predict(material, job.settings)
     with watch.phase("score"):
         outcome = score_with_groups(task, prediction, job.settings)
-    notices = (*listing.notices, *embeddings.notices(), *outcome.notices)
+    notices = (*manifest.notices, *embeddings.notices(), *outcome.notices)
     if model.loaded and not loaded_before:
         watch.add("load", model.load_seconds)
     profile = watch.seconds() | {"total": round(time.perf_counter() - start, 4)}
-    result = make_result(job, listing, model.card, prediction, outcome, notices, profile)
+    result = make_result(job, manifest, model.card, prediction, outcome, notices, profile)
     known: dict[str, Any] = {"device": model.device}
     if embeddings.encoded and profile.get("encode images"):
         known["throughput"] = round(embeddings.encoded / profile["encode images"], 2)
     result = dataclasses.replace(result, provenance=dict(result.provenance) | known)
-    records = with_thumbnails(outcome.records, listing.samples(), config.thumbnails)
-    return write_result(with_dumps(result, listing, config), records, job.output)
+    records = with_thumbnails(outcome.records, manifest.samples(), config.thumbnails)
+    return write_result(with_dumps(result, manifest, config), records, job.output)
 
 
 def run_writing_job(job: Job, writer: Writer, session: Session, config: Config) -> Result:
     """Do the same with a generator, whose answers are stored instead of vectors."""
     start = time.perf_counter()
     task: Task = plugins.load("tasks", job.task)()
-    listing = session.listing(job)
-    check_columns(listing.entries, job.settings)
+    manifest = session.manifest(job)
+    check_columns(manifest.entries, job.settings)
     model = NoEncoder(writer.card)
-    material = Material(listing, model, partial(session.listing, job), job.model.device, job.on_error, writer)
-    with session.progress.step(f"asking about {listing.info.name}", len(listing)) as bar:
+    material = Material(manifest, model, partial(session.manifest, job), job.model.device, job.on_error, writer)
+    with session.progress.step(f"asking about {manifest.info.name}", len(manifest)) as bar:
         prediction = task.predict(dataclasses.replace(material, writer=_Counted(writer, bar)), job.settings)
     outcome = score_with_groups(task, prediction, job.settings)
-    notices = (*listing.notices, *model.notices(), *outcome.notices)
+    notices = (*manifest.notices, *model.notices(), *outcome.notices)
     profile = {"total": round(time.perf_counter() - start, 4)}
-    result = make_result(job, listing, writer.card, prediction, outcome, notices, profile)
-    records = with_thumbnails(outcome.records, listing.samples(), config.thumbnails)
-    return write_result(with_dumps(result, listing, config), records, job.output)
+    result = make_result(job, manifest, writer.card, prediction, outcome, notices, profile)
+    records = with_thumbnails(outcome.records, manifest.samples(), config.thumbnails)
+    return write_result(with_dumps(result, manifest, config), records, job.output)
 
 
 @dataclass(frozen=True)
@@ -202,7 +204,7 @@ class _Counted:
 
 def make_result(
     job: Job,
-    listing: Listing,
+    manifest: Manifest,
     card: ModelCard,
     prediction: Prediction,
     outcome: Outcome,
@@ -210,8 +212,8 @@ def make_result(
     profile: Mapping[str, float],
 ) -> Result:
     """Put everything that is known about a finished job into a result."""
-    failures = [*listing.failures, *prediction.failures]
-    info = listing.info
+    failures = [*manifest.failures, *prediction.failures]
+    info = manifest.info
     return Result(
         dataset=job.dataset.name,
         model=job.model.name,
@@ -221,13 +223,13 @@ def make_result(
         metrics={name: metric.value for name, metric in outcome.metrics.items()},
         intervals={name: _interval(metric) for name, metric in outcome.metrics.items() if metric.low is not None},
         chance={name: metric.chance for name, metric in outcome.metrics.items() if metric.chance is not None},
-        counts=_counts(listing, prediction, failures),
+        counts=_counts(manifest, prediction, failures),
         notices=tuple(dataclasses.asdict(notice) for notice in notices),
         failures=tuple(dataclasses.asdict(failure) for failure in failures),
         details=outcome.details,
         model_card=dataclasses.asdict(card) | {"fingerprint": card.fingerprint},
         data={
-            "fingerprint": listing.fingerprint,
+            "fingerprint": manifest.fingerprint,
             "split": info.split,
             "kind": info.kind,
             "source": info.source,
@@ -242,13 +244,13 @@ def make_result(
     )
 
 
-def with_dumps(result: Result, listing: Listing, config: Config) -> Result:
+def with_dumps(result: Result, manifest: Manifest, config: Config) -> Result:
     """Add class names and templates where CLIP_benchmark puts them, if asked to."""
     extra: dict[str, Any] = {}
     if config.dump_classnames:
-        extra["classnames"] = list(listing.info.classnames)
+        extra["classnames"] = list(manifest.info.classnames)
     if config.dump_templates:
-        extra["templates"] = dict(listing.info.class_prompts) or list(listing.info.templates)
+        extra["templates"] = dict(manifest.info.class_prompts) or list(manifest.info.templates)
     return dataclasses.replace(result, extra=extra)
 
 
@@ -262,10 +264,10 @@ def _interval(metric: Metric) -> tuple[float, float]:
     return (metric.low if metric.low is not None else 0.0, metric.high if metric.high is not None else 1.0)
 
 
-def _counts(listing: Listing, prediction: Prediction, failures: Sequence[Failure]) -> dict[str, int]:
+def _counts(manifest: Manifest, prediction: Prediction, failures: Sequence[Failure]) -> dict[str, int]:
     """Count samples; no sample disappears: scored + failed == listed."""
-    listed = len(listing) + len(listing.failures)
+    listed = len(manifest) + len(manifest.failures)
     scored = len(prediction.entries)
     if scored + len(failures) != listed:
-        raise AssertionError(f"{listing.info.name}: {listed} listed, {scored} scored, {len(failures)} failed")
+        raise AssertionError(f"{manifest.info.name}: {listed} listed, {scored} scored, {len(failures)} failed")
     return {"listed": listed, "scored": scored, "failed": len(failures)}

@@ -13,18 +13,18 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
-from eyechart.media import Picture
+from eyechart.io.media import ImageRef
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
     from PIL import Image
 
-    from eyechart.progress import Progress
+    from eyechart.io.progress import Progress
 
     Vectors = NDArray[np.float32]
 
-Kind = Literal["classification", "multilabel", "retrieval", "selection", "collection", "similarity", "pictures"]
+Kind = Literal["classification", "multilabel", "retrieval", "selection", "collection", "similarity", "images"]
 """What a dataset's samples carry: one label, several labels, captions, candidates to choose from, nothing themselves
 but a collection of queries and documents beside them, how similar they are in pairs, or nothing at all."""
 
@@ -40,13 +40,13 @@ class Sample:
 
     id: str
     """Unique within the dataset and split; records refer to it."""
-    image: Picture
+    image: ImageRef
     label: int | None = None
     labels: tuple[int, ...] = ()
     """Multilabel: the indices of all classes that are present."""
     texts: tuple[str, ...] = ()
     """Retrieval: the captions. Selection: the right candidate first, then wrong ones; samples with the same
-    ``meta["question"]`` share their candidates, and a picture without texts is right for none of them. Pictures with
+    ``meta["question"]`` share their candidates, and an image without texts is right for none of them. Images with
     the same ``meta["text"]`` share their right one."""
     meta: Mapping[str, Any] = field(default_factory=dict)
     """Anything else that the source knows: group columns, paths, weights."""
@@ -69,7 +69,7 @@ class DatasetInfo:
     notes: tuple[Notice, ...] = ()
     """Warnings that the reader found in the description (they are counted in the result)."""
     collection: TextCollection | None = None
-    """Queries, documents and relevance; an item's picture is the sample named by its ``meta["picture"]``."""
+    """Queries, documents and relevance; an item's image is the sample named by its ``meta["image"]``."""
 
 
 @runtime_checkable
@@ -120,7 +120,7 @@ class Document:
     id: str
     text: str
     meta: Mapping[str, Any] = field(default_factory=dict)
-    """Whatever else its source knows, such as the picture that the text describes."""
+    """Whatever else its source knows, such as the image that the text describes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +183,7 @@ class ModelCard:
 
 @runtime_checkable
 class Encoder(Protocol):
-    """A model that turns pictures and texts into vectors of one space. It knows nothing of benchmarks."""
+    """A model that turns images and texts into vectors of one space. It knows nothing of benchmarks."""
 
     @property
     def card(self) -> ModelCard:
@@ -191,13 +191,13 @@ class Encoder(Protocol):
         ...
 
     def prepare_image(self, image: Image.Image) -> NDArray[Any]:
-        """Transform one decoded picture to the tower's input. Called from several threads."""
+        """Transform one decoded image to the tower's input. Called from several threads."""
         ...
 
     def encode_images(self, batch: Any) -> Vectors:
-        """Encode prepared pictures to float32 vectors (n, dim), not normalised.
+        """Encode prepared images to float32 vectors (n, dim), not normalised.
 
-        The batch is one array of shape (n, ...) if the pictures have one shape, as they have after almost every
+        The batch is one array of shape (n, ...) if the images have one shape, as they have after almost every
         transform; else a list of arrays.
         """
         ...
@@ -212,13 +212,13 @@ class Encoder(Protocol):
 
 
 Role = Literal["system", "user", "assistant"]
-Part = str | Picture
-"""A piece of a message: a text, or a picture that is read and encoded when it is sent."""
+Part = str | ImageRef
+"""A piece of a message: a text, or an image that is read and encoded when it is sent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One turn of a conversation: texts and pictures in the order in which the model shall see them."""
+    """One turn of a conversation: texts and images in the order in which the model shall see them."""
 
     role: Role
     parts: tuple[Part, ...]
@@ -259,7 +259,7 @@ class Generator(Protocol):
     def generate(self, messages: Sequence[Message]) -> Answer:
         """Answer one conversation.
 
-        What concerns this conversation only (a broken picture, a refusal) is the answer's error. What will meet every
+        What concerns this conversation only (a broken image, a refusal) is the answer's error. What will meet every
         other conversation as well (a wrong key, a server that is down) is raised.
         """
         ...

@@ -28,7 +28,7 @@ def answer(message, **choice):
     return {"choices": [{"message": message, **choice}], "usage": {"prompt_tokens": 3, "completion_tokens": 4}}
 
 
-def test_a_caption_request_is_a_system_prompt_and_a_picture():
+def test_a_caption_request_is_a_system_prompt_and_an_image():
     assert chat_body("m", [user(PICTURE)], system="Describe {it}.", options={"temperature": 0}) == {
         "model": "m",
         "messages": [

@@ -103,14 +103,14 @@ def test_bodies_are_built_when_their_turn_comes():
 
 def test_a_body_that_cannot_be_built_fails_alone():
     def broken():
-        raise DataError("picture 1: cannot be read")
+        raise DataError("image 1: cannot be read")
 
     bad = Request("1", "chat/completions", broken, lambda answer: answer)
     with OpenAIServer() as server:
         replies = {reply.id: reply for reply in ApiClient(server.api_base).map([question(0), bad, question(2)])}
     assert replies["0"].error is None
     assert replies["2"].error is None
-    assert replies["1"].error.message == "picture 1: cannot be read"
+    assert replies["1"].error.message == "image 1: cannot be read"
     assert replies["1"].tries == 0
 
 

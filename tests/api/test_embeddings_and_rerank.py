@@ -43,18 +43,18 @@ def test_no_texts_are_no_request():
 @pytest.mark.parametrize(
     ("form", "inputs"),
     [
-        ("infinity", [picture.data_url for picture in PICTURES]),
-        ("jina", [{"image": picture.base64} for picture in PICTURES]),
+        ("infinity", [image.data_url for image in PICTURES]),
+        ("jina", [{"image": image.base64} for image in PICTURES]),
         (
             "vllm",
             [
-                [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": picture.data_url}}]}]
-                for picture in PICTURES
+                [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": image.data_url}}]}]
+                for image in PICTURES
             ],
         ),
     ],
 )
-def test_pictures_in_the_form_of_each_server(form, inputs):
+def test_images_in_the_form_of_each_server(form, inputs):
     with OpenAIServer() as server:
         vectors = embed_images(ApiClient(server.api_base), "test-model", PICTURES, form=form, batch_size=3)
     np.testing.assert_array_equal(vectors, np.array([server.vector(i) for i in inputs], dtype=np.float32))

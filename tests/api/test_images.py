@@ -1,4 +1,4 @@
-"""Pictures in every mode become what a server can read, and look the same."""
+"""Images in every mode become what a server can read, and look the same."""
 
 import base64
 import io
@@ -109,7 +109,7 @@ def test_sixteen_bits_are_scaled_not_clipped(peak):
     np.testing.assert_array_equal(back, values // 257)
 
 
-def test_float_pictures_use_their_own_range():
+def test_float_images_use_their_own_range():
     values = np.linspace(-2.0, 3.0, 100, dtype=np.float32)[None].repeat(4, 0)
     back = np.asarray(read_back(encode_image(written(Image.fromarray(values), "TIFF"), format="png")))
     assert back.min() == 0
@@ -123,7 +123,7 @@ def test_a_cmyk_jpeg_looks_the_same_in_rgb():
     assert difference(read_back(encoded), cmyk) < 6
 
 
-def test_a_turned_picture_is_put_upright():
+def test_a_turned_image_is_put_upright():
     exif = Image.Exif()
     exif[0x0112] = 6
     data = written(gradient(), "JPEG", exif=exif, quality=95)
@@ -151,10 +151,10 @@ def test_the_given_image_is_not_changed():
     assert image.size == (400, 300)
 
 
-def test_bytes_that_are_no_picture_are_named():
+def test_bytes_that_are_no_image_are_named():
     with pytest.raises(DataError, match=r"cat\.jpg: cannot decode"):
-        encode_image(b"not a picture", source="cat.jpg")
+        encode_image(b"not an image", source="cat.jpg")
 
 
-def test_the_repr_does_not_hold_the_picture():
+def test_the_repr_does_not_hold_the_image():
     assert "data" not in repr(encode_image(gradient()))

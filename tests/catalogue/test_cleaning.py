@@ -6,7 +6,7 @@ from eyechart.config import make_config
 from eyechart.datasets.cleaning import clean_internvl
 from eyechart.datasets.resolve import resolve_dataset
 from eyechart.errors import UsageError
-from eyechart.listing import list_dataset
+from eyechart.manifest import read_manifest
 from eyechart.plan import make_plan, open_dataset
 from eyechart.run import evaluate
 from support.data import write_classification, write_retrieval
@@ -53,10 +53,10 @@ def test_it_is_a_choice_and_it_is_recorded(tmp_path):
 
 def test_captions_change_and_nothing_else(tmp_path):
     write_retrieval(tmp_path, captions=[["A Dog!", "B"], ["A Cat."]])
-    plain = list_dataset(open_dataset(resolve_dataset("wds/x", str(tmp_path))))
+    plain = read_manifest(open_dataset(resolve_dataset("wds/x", str(tmp_path))))
     spec = resolve_dataset("wds/x", str(tmp_path), options={"caption_cleaning": "internvl"})
 
-    clean = list_dataset(open_dataset(spec))
+    clean = read_manifest(open_dataset(spec))
 
     assert [entry.texts for entry in clean.entries] == [("a dog", "b"), ("a cat",)]
     assert [entry.id for entry in clean.entries] == [entry.id for entry in plain.entries]

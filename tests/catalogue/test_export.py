@@ -15,11 +15,11 @@ from eyechart.datasets.export import export_webdataset
 from eyechart.datasets.recode import extension_of, recode
 from eyechart.datasets.resolve import resolve_dataset
 from eyechart.errors import DataError, UsageError
-from eyechart.listing import iter_samples, list_dataset
-from eyechart.media import Picture, decode_image
+from eyechart.io.media import ImageRef, decode_image
+from eyechart.manifest import iter_samples, read_manifest
 from eyechart.plan import open_dataset
 from support import torchvision_formats as formats
-from support.data import encoded, picture, write_classification, write_multilabel, write_retrieval
+from support.data import encoded, noise_image, write_classification, write_multilabel, write_retrieval
 
 library = pytest.mark.filterwarnings(
     # The webdataset library does not close the files that it reads:
@@ -34,12 +34,12 @@ def opened(name, root, **settings):
 
 def put(path, seed, form="jpg"):
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(encoded(picture(seed), form))
+    path.write_bytes(encoded(noise_image(seed), form))
 
 
 @pytest.fixture
 def folder(tmp_path):
-    """A plain folder with pictures of all three formats."""
+    """A plain folder with images of all three formats."""
     root = tmp_path / "source"
     put(root / "cat" / "a.jpg", 1)
     put(root / "cat" / "b.png", 2, "png")
@@ -58,7 +58,7 @@ def members(path):
 
 
 def by_webdataset(root, split, target):
-    """Read as CLIP_benchmark does: the webdataset library, pictures by Pillow."""
+    """Read as CLIP_benchmark does: the webdataset library, images by Pillow."""
     import webdataset as wds
 
     n = int((root / split / "nshards.txt").read_text())
@@ -122,7 +122,7 @@ def test_shards_are_limited_in_count_and_size(folder, tmp_path, flags, shards):
     assert main(["export", "-d", str(folder), "-o", str(tmp_path / "wds"), "--quiet", *flags]) == 0
 
     assert (tmp_path / "wds" / "test" / "nshards.txt").read_text() == f"{shards}\n"
-    assert len(list_dataset(opened("wds/x", tmp_path / "wds"))) == 3
+    assert len(read_manifest(opened("wds/x", tmp_path / "wds"))) == 3
 
 
 def test_the_same_samples_make_the_same_bytes(folder, tmp_path):
@@ -222,13 +222,13 @@ def test_an_exported_split_can_be_exported_again(folder, tmp_path):
     assert samples(opened("wds/x", tmp_path / "two")) == samples(opened("wds/x", tmp_path / "one"))
 
 
-# ------------------------------------------------------------------------------------------------- picture formats
+# ------------------------------------------------------------------------------------------------- image formats
 
 
 @pytest.mark.parametrize("mode", ["RGB", "L", "RGBA", "P", "1"])
 def test_lossless_means_the_same_pixels(mode):
-    image = picture(4, mode="RGB").convert(mode)
-    source = Picture("x", data=encoded(image))
+    image = noise_image(4, mode="RGB").convert(mode)
+    source = ImageRef("x", data=encoded(image))
 
     for form in ("webp", "png"):
         extension, data = recode(source, form)
@@ -239,10 +239,10 @@ def test_lossless_means_the_same_pixels(mode):
 
 
 def test_colours_under_transparent_pixels_survive():
-    image = picture(5).convert("RGBA")
+    image = noise_image(5).convert("RGBA")
     image.putalpha(0)
 
-    _, data = recode(Picture("x", data=encoded(image)), "webp")
+    _, data = recode(ImageRef("x", data=encoded(image)), "webp")
 
     assert decode_image(data, "x").tobytes() == image.tobytes()
 
@@ -252,7 +252,7 @@ def test_sixteen_bits_are_not_squeezed_into_webp():
 
     deep = Image.fromarray(np.arange(600, dtype=np.uint16).reshape(20, 30) * 100)
 
-    extension, data = recode(Picture("x", data=encoded(deep), made=True), None)
+    extension, data = recode(ImageRef("x", data=encoded(deep), made=True), None)
 
     assert extension == "png"
     assert np.array_equal(np.asarray(decode_image(data, "x")), np.asarray(deep))
@@ -260,16 +260,16 @@ def test_sixteen_bits_are_not_squeezed_into_webp():
 
 def test_a_format_that_readers_do_not_know_is_encoded_anew():
     stream = io.BytesIO()
-    picture(6).save(stream, "PPM")
+    noise_image(6).save(stream, "PPM")
 
-    extension, data = recode(Picture("x", data=stream.getvalue()), "original")
+    extension, data = recode(ImageRef("x", data=stream.getvalue()), "original")
 
     assert (extension, extension_of(data)) == ("webp", "webp")
-    assert decode_image(data, "x").tobytes() == picture(6).tobytes()
+    assert decode_image(data, "x").tobytes() == noise_image(6).tobytes()
 
 
 def test_jpg_drops_transparency():
-    extension, data = recode(Picture("x", data=encoded(picture(7, mode="RGBA"))), "jpg")
+    extension, data = recode(ImageRef("x", data=encoded(noise_image(7, mode="RGBA"))), "jpg")
 
     assert (extension, decode_image(data, "x").mode) == ("jpg", "RGB")
 
@@ -284,7 +284,7 @@ def test_a_second_split_shares_the_lists(tmp_path):
     for split in ("train", "test"):
         export_webdataset([opened("wds/x", tmp_path / "in", split=split)], tmp_path / "out")
 
-    assert [len(list_dataset(opened("wds/x", tmp_path / "out", split=split))) for split in ("train", "test")] == [4, 3]
+    assert [len(read_manifest(opened("wds/x", tmp_path / "out", split=split))) for split in ("train", "test")] == [4, 3]
 
 
 def test_a_folder_of_another_dataset_is_not_mixed_up(folder, tmp_path):
@@ -305,12 +305,12 @@ def test_a_split_that_is_there_is_replaced_only_on_request(folder, tmp_path):
         export_webdataset([source], tmp_path / "out")
     export_webdataset([source], tmp_path / "out", overwrite=True)
 
-    assert len(list_dataset(opened("wds/x", tmp_path / "out"))) == 3
+    assert len(read_manifest(opened("wds/x", tmp_path / "out"))) == 3
     assert not list((tmp_path / "out").glob(".tmp-*"))
 
 
 def test_an_export_that_fails_leaves_no_split(folder, tmp_path):
-    (folder / "dog" / "d.jpg").write_bytes(b"no picture")
+    (folder / "dog" / "d.jpg").write_bytes(b"no image")
 
     with pytest.raises(DataError, match="cannot decode"):
         export_webdataset([opened(str(folder), "unused")], tmp_path / "out", image_format="png")
@@ -334,7 +334,7 @@ def test_a_killed_export_is_not_taken_for_a_whole_one(tmp_path):
     with pytest.raises(DataError, match="has no split 'test'"):
         opened("wds/x", tmp_path / "out")
     assert main(["export", "-d", str(tmp_path / "in"), "-o", str(tmp_path / "out"), "--quiet"]) == 0
-    assert len(list_dataset(opened("wds/x", tmp_path / "out"))) == 300
+    assert len(read_manifest(opened("wds/x", tmp_path / "out"))) == 300
 
 
 @pytest.mark.parametrize(

@@ -7,17 +7,17 @@ import pytest
 from eyechart.datasets.imagenet_classes import wnids
 from eyechart.datasets.resolve import resolve_dataset
 from eyechart.errors import DataError
-from eyechart.listing import iter_samples, list_dataset
-from eyechart.media import decode_image
+from eyechart.io.media import decode_image
+from eyechart.manifest import iter_samples, read_manifest
 from eyechart.plan import open_dataset
-from support.data import encoded, picture
+from support.data import encoded, noise_image
 
 IDS = list(wnids())
 
 
 def put(path, seed=0, size=(40, 30)):
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(encoded(picture(seed, size), "png" if path.suffix == ".png" else "jpg"))
+    path.write_bytes(encoded(noise_image(seed, size), "png" if path.suffix == ".png" else "jpg"))
     return path
 
 
@@ -44,7 +44,7 @@ pytestmark = pytest.mark.usefixtures("pack")
 # ---------------------------------------------------------------------------------------------- classification
 
 
-def test_imagenet_has_its_labels_by_wordnet_id_and_pictures_in_order(tmp_path):
+def test_imagenet_has_its_labels_by_wordnet_id_and_images_in_order(tmp_path):
     for index, file in ((5, "b.JPEG"), (5, "a.JPEG"), (1, "z.JPEG")):
         put(tmp_path / "val" / IDS[index] / file, index)
 
@@ -140,7 +140,7 @@ def test_voc_has_one_crop_for_each_box(voc):
     assert crop.tobytes() == whole.convert("RGB").crop((1, 2, 21, 22)).tobytes()
 
 
-def test_voc_multilabel_has_all_labels_of_a_picture(voc):
+def test_voc_multilabel_has_all_labels_of_an_image(voc):
     dataset = opened("voc2007_multilabel", voc)
 
     assert dataset.info.kind == "multilabel"
@@ -189,7 +189,7 @@ def test_birdsnap_reads_its_species_and_the_list(tmp_path):
     assert [label for _, label, _ in rows(dataset)] == [1, 0]
 
 
-def test_the_dummy_is_one_black_picture(tmp_path):
+def test_the_dummy_is_one_black_image(tmp_path):
     (sample,) = iter_samples(opened("dummy", tmp_path))
 
     assert sample.label == 0
@@ -225,7 +225,7 @@ def flickr(tmp_path):
     return tmp_path
 
 
-def test_flickr_groups_captions_by_picture_in_order_of_mention(flickr):
+def test_flickr_groups_captions_by_image_in_order_of_mention(flickr):
     assert captions(opened("flickr30k", flickr)) == [
         ("2.jpg", ("A dog, brown, runs .", "see x.jpg, it says")),
         ("1.jpg", ("Two men",)),
@@ -260,10 +260,10 @@ def test_bad_lines_are_told_with_their_numbers(flickr):
         opened("flickr30k", flickr)
 
 
-def test_missing_pictures_are_an_error_and_not_a_smaller_set(flickr):
+def test_missing_images_are_an_error_and_not_a_smaller_set(flickr):
     (flickr / "Images" / "1.jpg").unlink()
 
-    with pytest.raises(DataError, match=r"names 1 pictures that are not in .*: 1\.jpg"):
+    with pytest.raises(DataError, match=r"names 1 images that are not in .*: 1\.jpg"):
         opened("flickr30k", flickr)
 
 
@@ -294,7 +294,7 @@ def test_coco_reads_the_karpathy_file(coco):
     assert rows(opened("mscoco_captions", coco)) == [("9", None, ("first", "second"))]
 
 
-def test_coco_cn_has_pictures_of_both_folders_by_ascending_id(coco):
+def test_coco_cn_has_images_of_both_folders_by_ascending_id(coco):
     assert rows(opened("coco", coco, "cn")) == [("4", None, ("四",)), ("9", None, ("九",))]
 
 
@@ -337,7 +337,7 @@ def test_xtd10_is_the_same_data_under_another_name(xtd):
 def test_a_caption_too_few_is_an_error(xtd):
     write(xtd / "XTD10" / "test_1kcaptions_en.txt", "a cat\n")
 
-    with pytest.raises(DataError, match="1 captions for the 2 pictures"):
+    with pytest.raises(DataError, match="1 captions for the 2 images"):
         opened("XTD", xtd)
 
 
@@ -409,21 +409,21 @@ def test_winogavil_has_a_sample_for_each_candidate(tmp_path):
 def test_columns_of_metadata_become_groups(tmp_path):
     fmow(tmp_path, [[3, 2016, 0], [5, 2017, 1]])
 
-    listing = list_dataset(opened("wilds/fmow", tmp_path))
+    manifest = read_manifest(opened("wilds/fmow", tmp_path))
 
-    assert [entry.meta for entry in listing.entries] == [
+    assert [entry.meta for entry in manifest.entries] == [
         {"region": 3, "year": 2016, "y": 0},
         {"region": 5, "year": 2017, "y": 1},
     ]
-    assert [entry.label for entry in listing.entries] == [0, 1]
+    assert [entry.label for entry in manifest.entries] == [0, 1]
 
 
 def test_one_objective_of_several_is_the_label(tmp_path):
     fmow(tmp_path, [[2, 1, 0, 0], [4, 0, 1, 1]], names="race:black\nrace:white\ngender:male\ngender:female\n")
     write(tmp_path / "zeroshot_classification_templates.txt", "race:a {c} person\ngender:a {c} face\n")
 
-    gender = list_dataset(opened("fairness/fairface/gender", tmp_path))
-    race = list_dataset(opened("fairness/fairface", tmp_path))
+    gender = read_manifest(opened("fairness/fairface/gender", tmp_path))
+    race = read_manifest(opened("fairness/fairface", tmp_path))
 
     assert gender.info.classnames == ("male", "female")
     assert gender.info.templates == ("a {c} face",)

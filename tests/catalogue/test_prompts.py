@@ -10,9 +10,9 @@ from eyechart.datasets import prompt_pack
 from eyechart.datasets.imagenet_classes import subset_indices, wnids
 from eyechart.datasets.resolve import resolve_dataset
 from eyechart.errors import DataError, EyechartError, UsageError
-from eyechart.listing import list_dataset
+from eyechart.manifest import read_manifest
 from eyechart.plan import make_plan, open_dataset
-from support.data import encoded, picture, write_classification
+from support.data import encoded, noise_image, write_classification
 
 FACTS = json.loads((Path(__file__).parent.parent / "data" / "facts" / "datasets.json").read_text())
 TINY = {"model_type": "onnx", "model": ["eyechart-tiny"], "pretrained": ["eyechart-tiny"]}
@@ -20,12 +20,12 @@ TINY = {"model_type": "onnx", "model": ["eyechart-tiny"], "pretrained": ["eyecha
 
 def put(path, seed=0):
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(encoded(picture(seed), "jpg"))
+    path.write_bytes(encoded(noise_image(seed), "jpg"))
 
 
 @pytest.fixture
 def imagenet(tmp_path):
-    """A small ImageNet: two pictures of classes 0, 6 and 999."""
+    """A small ImageNet: two images of classes 0, 6 and 999."""
     root = tmp_path / "imagenet-1k"
     for index in (0, 6, 999):
         for i in range(2):
@@ -121,11 +121,11 @@ def test_subsets_have_the_names_of_their_classes(pack, tmp_path, name):
     for i in (0, 100, 199):
         put(tmp_path / ids[indices[i]] / "0.jpg", i)
 
-    listing = list_dataset(open_named(name, tmp_path))
+    manifest = read_manifest(open_named(name, tmp_path))
 
-    assert [entry.label for entry in listing.entries] == [0, 100, 199]
+    assert [entry.label for entry in manifest.entries] == [0, 100, 199]
     full = prompt_pack.classnames("imagenet1k", "en")
-    assert listing.info.classnames == tuple(full[i] for i in indices)
+    assert manifest.info.classnames == tuple(full[i] for i in indices)
 
 
 def test_a_webdataset_of_a_known_name_speaks_the_pack_s_languages(pack, tmp_path):
@@ -143,14 +143,14 @@ def test_a_webdataset_of_a_known_name_speaks_the_pack_s_languages(pack, tmp_path
 
 
 def test_babel_imagenet_has_the_classes_of_a_language(pack, imagenet):
-    listing = list_dataset(open_named("babel_imagenet", imagenet, "de"))
+    manifest = read_manifest(open_named("babel_imagenet", imagenet, "de"))
 
-    assert len(listing.info.classnames) == 738
-    assert len(listing.info.templates) == 80
-    assert all("{c}" in template for template in listing.info.templates)
+    assert len(manifest.info.classnames) == 738
+    assert len(manifest.info.templates) == 80
+    assert all("{c}" in template for template in manifest.info.templates)
     indices, names = prompt_pack.babel_classes("de")
     kept = [index for index in (0, 6, 999) if index in indices]
-    assert [listing.info.classnames[entry.label] for entry in listing.entries] == [
+    assert [manifest.info.classnames[entry.label] for entry in manifest.entries] == [
         names[indices.index(index)] for index in kept for _ in range(2)
     ]
 
@@ -207,7 +207,7 @@ def test_relatives_of_imagenet_find_its_entry_in_a_custom_file(pack, tmp_path, i
 
     assert dataset.info.templates == ("{c}!",)
     assert dataset.info.notes == ()
-    assert [entry.label for entry in list_dataset(dataset).entries] == [7]
+    assert [entry.label for entry in read_manifest(dataset).entries] == [7]
 
 
 def test_a_custom_file_without_the_dataset_lends_imagenet_s_and_says_so(pack, tmp_path):
@@ -254,7 +254,7 @@ def test_class_names_that_do_not_fit_the_labels_are_refused(pack, imagenet, tmp_
     own.write_text(json.dumps({"imagenet1k": ["a", "b", "c"]}))
 
     with pytest.raises(DataError, match="has label 6, but there are 3 class names"):
-        list_dataset(open_named("imagenet1k", imagenet, classname_file=str(own)))
+        read_manifest(open_named("imagenet1k", imagenet, classname_file=str(own)))
 
 
 def test_a_custom_file_that_is_nowhere_is_refused(imagenet):

@@ -9,8 +9,8 @@ import pytest
 from eyechart.datasets.remote import download, fetch_url
 from eyechart.datasets.webdataset import open_webdataset
 from eyechart.errors import DataError
-from eyechart.listing import iter_samples, list_dataset
-from eyechart.progress import NoProgress
+from eyechart.io.progress import NoProgress
+from eyechart.manifest import iter_samples, read_manifest
 from eyechart.run import evaluate
 from eyechart.types import DatasetSpec
 from support.counting import CountingProgress
@@ -81,7 +81,7 @@ def test_what_is_in_the_cache_is_not_fetched_again(site, tmp_path):
 def test_several_processes_share_one_download(site, tmp_path):
     code = (
         "import sys\nfrom eyechart.datasets.webdataset import open_webdataset\n"
-        "from eyechart.listing import iter_samples\nfrom eyechart.types import DatasetSpec\n"
+        "from eyechart.manifest import iter_samples\nfrom eyechart.types import DatasetSpec\n"
         "print(len(list(iter_samples(open_webdataset(DatasetSpec('x', 'wds', sys.argv[1]))))))\n"
     )
     words = [sys.executable, "-c", code, f"{site.url}/wds_x"]
@@ -250,9 +250,9 @@ def test_a_whole_evaluation_from_afar_equals_the_one_from_the_folder(site, tmp_p
 def test_captions_and_languages_work_from_afar(tmp_path):
     write_retrieval(tmp_path / "site" / "wds_r", captions=[["a", "b"], ["c"]])
     with serving(tmp_path / "site") as server:
-        listing = list_dataset(open_webdataset(spec(server, "wds_r")))
+        manifest = read_manifest(open_webdataset(spec(server, "wds_r")))
 
-    assert [entry.texts for entry in listing.entries] == [("a", "b"), ("c",)]
+    assert [entry.texts for entry in manifest.entries] == [("a", "b"), ("c",)]
 
 
 def test_a_single_file_is_fetched_through_the_cache(tmp_path):

@@ -5,8 +5,8 @@ import pytest
 from eyechart.datasets.resolve import resolve_dataset
 from eyechart.datasets.webdataset import open_webdataset
 from eyechart.errors import DataError
-from eyechart.listing import iter_samples
-from eyechart.progress import NoProgress
+from eyechart.io.progress import NoProgress
+from eyechart.manifest import iter_samples
 from eyechart.types import DatasetSpec
 from support.counting import CountingProgress
 from support.data import write_classification

@@ -52,7 +52,7 @@ def test_a_library_s_own_download_goes_into_the_root():
     assert (spec.reader, spec.root, spec.options["source"]["dataset"]) == ("torchvision", "root", "CIFAR10")
 
 
-def test_a_dataset_on_another_one_s_pictures_is_read_through_it(tmp_path):
+def test_a_dataset_on_another_one_s_images_is_read_through_it(tmp_path):
     (tmp_path / "val" / "n01440764").mkdir(parents=True)
 
     spec = resolve_dataset("babel_imagenet", str(tmp_path), language="de")

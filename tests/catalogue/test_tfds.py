@@ -9,9 +9,9 @@ import pytest
 from eyechart.datasets import tfds as reader
 from eyechart.datasets.resolve import resolve_dataset
 from eyechart.errors import DataError, MissingExtraError, UsageError
-from eyechart.listing import iter_samples, list_dataset
+from eyechart.manifest import iter_samples, read_manifest
 from eyechart.plan import open_dataset
-from support.data import encoded, picture
+from support.data import encoded, noise_image
 
 pytestmark = [
     pytest.mark.usefixtures("pack"),
@@ -33,7 +33,7 @@ def prepare(root, file_format):
     import tensorflow_datasets as tfds
 
     features = tfds.features
-    pictures = features.FeaturesDict(
+    images = features.FeaturesDict(
         {"image": features.Image(shape=(None, None, 3)), "label": features.ClassLabel(names=NAMES)}
     )
     sprites = features.FeaturesDict(
@@ -57,15 +57,15 @@ def prepare(root, file_format):
 
         SmallBuilder(data_dir=str(root), file_format=file_format).download_and_prepare()
 
-    build("tiny_animals", pictures, animals)
-    build("cifar10", pictures, animals)
+    build("tiny_animals", images, animals)
+    build("cifar10", images, animals)
     build("dsprites", sprites, black_and_white)
     return root
 
 
 def animals(n):
     for i in range(n):
-        yield i, {"image": io.BytesIO(encoded(picture(i), "jpg")), "label": i % 3}
+        yield i, {"image": io.BytesIO(encoded(noise_image(i), "jpg")), "label": i % 3}
 
 
 def black_and_white(n):
@@ -82,14 +82,14 @@ def opened(name, root, **options):
 
 
 def test_any_prepared_dataset_is_read_by_name(prepared):
-    listing = list_dataset(opened("tfds/tiny_animals", prepared))
+    manifest = read_manifest(opened("tfds/tiny_animals", prepared))
 
-    assert listing.info.classnames == tuple(NAMES)
-    assert sorted(entry.label for entry in listing.entries) == [0, 0, 1, 2]
+    assert manifest.info.classnames == tuple(NAMES)
+    assert sorted(entry.label for entry in manifest.entries) == [0, 0, 1, 2]
 
 
-def test_pictures_keep_their_bytes(prepared):
-    wanted = {encoded(picture(i), "jpg"): i % 3 for i in range(4)}
+def test_images_keep_their_bytes(prepared):
+    wanted = {encoded(noise_image(i), "jpg"): i % 3 for i in range(4)}
 
     found = {sample.image.read(): sample.label for sample in iter_samples(opened("tfds/tiny_animals", prepared))}
 
@@ -113,12 +113,12 @@ def test_templates_of_a_known_name_are_its_own(prepared):
 def test_vtab_names_use_prepared_data_in_the_root(prepared):
     dataset = opened("vtab/cifar10", prepared)
 
-    assert len(list_dataset(dataset)) == 4
+    assert len(read_manifest(dataset)) == 4
     assert len(dataset.info.templates) == 18
 
 
 def test_vtab_splits_are_slices(prepared):
-    assert len(list_dataset(opened("vtab/cifar10", prepared, split="trainval"))) == 10
+    assert len(read_manifest(opened("vtab/cifar10", prepared, split="trainval"))) == 10
     with pytest.raises(DataError, match=r"no split 'train\[:800\]'"):
         opened("vtab/cifar10", prepared, split="train800")
 

@@ -6,7 +6,7 @@ import pytest
 from eyechart.datasets.catalogue import load_catalogue
 from eyechart.datasets.resolve import resolve_dataset
 from eyechart.errors import DataError, UsageError
-from eyechart.listing import iter_samples, list_dataset
+from eyechart.manifest import iter_samples, read_manifest
 from eyechart.plan import open_dataset
 from support import torchvision_formats as formats
 
@@ -30,7 +30,7 @@ NAMES = {
 }
 """The first class names of each set, from its files or from the prompt pack."""
 SORTED = {"food101", "sun397", "eurosat", "country211", "renderedsst2", "dtd"}
-"""Sets whose pictures come class by class."""
+"""Sets whose images come class by class."""
 ARRAYS = {"cifar10", "cifar100", "mnist", "stl10", "pcam"}
 BINARY = {"pcam", "renderedsst2"}
 
@@ -57,14 +57,14 @@ def test_it_reads_the_small_set(small):
     name, spec = small
     dataset = open_dataset(spec)
 
-    listing = list_dataset(dataset)
+    manifest = read_manifest(dataset)
 
     labels = formats.BINARY if name in BINARY else formats.LABELS
-    found = [entry.label for entry in listing.entries]
+    found = [entry.label for entry in manifest.entries]
     assert spec.reader == "torchvision"
     assert found == (sorted(labels) if name in SORTED - {"dtd"} else labels)
-    assert listing.info.classnames[: len(NAMES[name])] == NAMES[name]
-    assert listing.info.templates
+    assert manifest.info.classnames[: len(NAMES[name])] == NAMES[name]
+    assert manifest.info.templates
 
 
 def test_files_keep_their_bytes_and_arrays_their_pixels(small):
@@ -79,7 +79,7 @@ def test_files_keep_their_bytes_and_arrays_their_pixels(small):
         assert all(sample.image.path.is_file() for sample in samples)
 
 
-def test_pictures_are_paired_with_their_labels(tmp_path, monkeypatch):
+def test_images_are_paired_with_their_labels(tmp_path, monkeypatch):
     formats.dtd(tmp_path, monkeypatch)
 
     samples = list(iter_samples(open_dataset(resolve_dataset("dtd", str(tmp_path)))))
@@ -108,7 +108,7 @@ def test_a_split_that_the_set_lacks_is_refused(tmp_path, monkeypatch):
 def test_the_training_split_is_read_on_request(tmp_path, monkeypatch):
     formats.mnist(tmp_path, monkeypatch)
 
-    assert len(list_dataset(open_dataset(resolve_dataset("mnist", str(tmp_path), split="train")))) == 4
+    assert len(read_manifest(open_dataset(resolve_dataset("mnist", str(tmp_path), split="train")))) == 4
 
 
 def test_other_data_has_another_signature(tmp_path, monkeypatch):

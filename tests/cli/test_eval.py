@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from eyechart.cli import main
-from eyechart.models.onnx import OnnxEncoder
+from eyechart.models.encoders.onnx import OnnxEncoder
 from support.data import png, write_classification, write_retrieval, write_tar
 
 TINY = ["--model_type", "onnx", "--model", "eyechart-tiny", "--pretrained", "eyechart-tiny"]
@@ -72,7 +72,7 @@ def test_a_result_says_how_it_came_about(place):
     assert len((place / "r.records.jsonl").read_text().splitlines()) == 50
 
 
-def test_a_second_language_embeds_no_picture_again(place, calls):
+def test_a_second_language_embeds_no_image_again(place, calls):
     assert run("--dataset", "demo/garments", "--language", "en", "--output", "{language}.json") == 0
     first = dict(calls)
 
@@ -82,7 +82,7 @@ def test_a_second_language_embeds_no_picture_again(place, calls):
     assert calls["texts"] > first["texts"]
 
 
-def test_other_templates_embed_no_picture_again(place, calls):
+def test_other_templates_embed_no_image_again(place, calls):
     (place / "t.txt").write_text("look, a {c}!\n")
     assert run("--dataset", "demo/garments", "--output", "a.json") == 0
     before = dict(calls)
@@ -149,7 +149,7 @@ def test_a_failing_job_does_not_stop_the_others_and_the_exit_code_says_so(place,
     assert "s1.png: cannot decode" in capsys.readouterr().err
 
 
-def test_on_error_skip_counts_and_names_the_broken_pictures(place):
+def test_on_error_skip_counts_and_names_the_broken_images(place):
     root = write_classification(place / "data", n=2, shards=1)
     members = [("a.png", png(1)), ("a.cls", b"0"), ("b.png", b"broken"), ("b.cls", b"1")]
     write_tar(root / "test" / "0.tar", members)

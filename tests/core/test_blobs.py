@@ -12,10 +12,10 @@ import sys
 import numpy as np
 import pytest
 
-from eyechart.blobs import BlobError, LocalBlobs, open_blobs
 from eyechart.errors import UsageError
 from eyechart.outputs import fill_output
-from eyechart.store import EmbeddingStore, Table, store_place, text_digests
+from eyechart.store.blobs import BlobError, LocalBlobs, open_blobs
+from eyechart.store.vectors import EmbeddingStore, Table, store_place, text_digests
 from eyechart.types import ModelSpec
 
 # Raised inside botocore and moto, not by our calls:

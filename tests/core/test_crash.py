@@ -18,9 +18,9 @@ import pytest
 from safetensors.numpy import load_file
 
 from eyechart.config import make_config
+from eyechart.io.progress import NoProgress
+from eyechart.io.progress_file import ProgressFile
 from eyechart.plan import make_plan
-from eyechart.progress import NoProgress
-from eyechart.progress_file import ProgressFile
 from eyechart.run import run_jobs
 from support.data import write_classification
 
@@ -185,7 +185,7 @@ def test_a_dataset_that_vanishes_while_it_is_read_costs_its_own_result_only(tmp_
     jobs, config = small_jobs(tmp_path, monkeypatch)
     gone = tmp_path / "data" / "d0" / "test" / "1.tar"
 
-    first, second = run_jobs(jobs, config, Meddling("pictures of wds/d0", lambda: gone.rename(tmp_path / "1.tar")))
+    first, second = run_jobs(jobs, config, Meddling("images of wds/d0", lambda: gone.rename(tmp_path / "1.tar")))
 
     assert f"The shard {gone} is missing" in str(first.error)
     assert second.result is not None

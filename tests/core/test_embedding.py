@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 
 from eyechart.datasets.webdataset import open_webdataset
-from eyechart.engine.local import LocalEmbeddings
 from eyechart.errors import DataError, ModelError
-from eyechart.listing import list_dataset
-from eyechart.store import EmbeddingStore
+from eyechart.inference.embeddings import LocalEmbeddings
+from eyechart.manifest import read_manifest
+from eyechart.store.vectors import EmbeddingStore
 from eyechart.types import DatasetSpec
 from support.data import png, write_classification, write_tar
 from support.encoders import SmallEncoder, lazy, random_encoder
 
 
-def listing(root):
-    return list_dataset(open_webdataset(DatasetSpec("wds/x", "wds", str(root))))
+def manifest(root):
+    return read_manifest(open_webdataset(DatasetSpec("wds/x", "wds", str(root))))
 
 
 def embeddings(encoder, tmp_path, **options):
@@ -25,7 +25,7 @@ def embeddings(encoder, tmp_path, **options):
 
 @pytest.mark.parametrize(("batch_size", "workers"), [(1, 1), (5, 2), (64, 0), (64, 8)])
 def test_batch_size_and_workers_change_nothing(tmp_path, batch_size, workers):
-    found = listing(write_classification(tmp_path / "data", n=12))
+    found = manifest(write_classification(tmp_path / "data", n=12))
     expected = embeddings(random_encoder(), tmp_path / "a").images(found).vectors
 
     got = embeddings(random_encoder(), tmp_path / "b", batch_size=batch_size, workers=workers).images(found)
@@ -35,7 +35,7 @@ def test_batch_size_and_workers_change_nothing(tmp_path, batch_size, workers):
 
 
 def test_what_is_stored_is_not_encoded_again_and_loads_no_model(tmp_path):
-    found = listing(write_classification(tmp_path / "data", n=12))
+    found = manifest(write_classification(tmp_path / "data", n=12))
     embeddings(random_encoder(), tmp_path).images(found)
     later = embeddings(random_encoder(), tmp_path)
     later.model._card = random_encoder().card
@@ -45,35 +45,35 @@ def test_what_is_stored_is_not_encoded_again_and_loads_no_model(tmp_path):
     assert not later.model.loaded
 
 
-def test_copies_of_a_picture_are_encoded_once(tmp_path):
+def test_copies_of_an_image_are_encoded_once(tmp_path):
     root = write_classification(tmp_path / "data", n=2, shards=1)
     write_tar(root / "test" / "0.tar", [m for i in range(6) for m in ((f"s{i}.png", png(i % 2)), (f"s{i}.cls", b"0"))])
     encoder = random_encoder()
 
-    got = embeddings(encoder, tmp_path).images(listing(root))
+    got = embeddings(encoder, tmp_path).images(manifest(root))
 
     assert encoder.encoded_images == 2
     assert len(got.vectors) == 6
 
 
-def broken_dataset(tmp_path, damage=b"not a picture"):
+def broken_dataset(tmp_path, damage=b"not an image"):
     root = write_classification(tmp_path / "data", n=4, shards=1)
-    pictures = [png(0), damage, png(2), damage]
+    images = [png(0), damage, png(2), damage]
     write_tar(
-        root / "test" / "0.tar", [m for i, p in enumerate(pictures) for m in ((f"s{i}.png", p), (f"s{i}.cls", b"0"))]
+        root / "test" / "0.tar", [m for i, p in enumerate(images) for m in ((f"s{i}.png", p), (f"s{i}.cls", b"0"))]
     )
-    return listing(root)
+    return manifest(root)
 
 
-@pytest.mark.parametrize("damage", [b"not a picture", png(7)[:80]])
-def test_a_broken_picture_stops_the_job_and_is_named(tmp_path, damage):
+@pytest.mark.parametrize("damage", [b"not an image", png(7)[:80]])
+def test_a_broken_image_stops_the_job_and_is_named(tmp_path, damage):
     with pytest.raises(DataError, match=r"0/s1: .*0\.tar:s1\.png: cannot decode") as caught:
         embeddings(random_encoder(), tmp_path).images(broken_dataset(tmp_path, damage))
 
     assert "--on-error skip" in caught.value.advice
 
 
-def test_skipped_pictures_are_listed_every_time_copies_included(tmp_path):
+def test_skipped_images_are_listed_every_time_copies_included(tmp_path):
     found = broken_dataset(tmp_path)
 
     for _ in range(2):
@@ -122,7 +122,7 @@ def test_a_model_that_gives_nan_is_an_error(tmp_path):
 
 
 def test_many_threads_load_the_model_once(tmp_path):
-    found = listing(write_classification(tmp_path / "data", n=12))
+    found = manifest(write_classification(tmp_path / "data", n=12))
     model = lazy(random_encoder())
     model._card = random_encoder().card
     original = model.family.load

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from eyechart.files import atomic_file, cache_root, write_atomic
+from eyechart.io.files import atomic_file, cache_root, write_atomic
 
 
 def test_the_cache_follows_our_variable_then_xdg_then_home(monkeypatch):

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from eyechart import plan, progress_file
+from eyechart import plan
 from eyechart.cli.show import MOST, show_reports
 from eyechart.config import make_config
-from eyechart.progress import NoProgress
-from eyechart.progress_file import ProgressFile
+from eyechart.io import progress_file
+from eyechart.io.progress import NoProgress
+from eyechart.io.progress_file import ProgressFile
 from eyechart.run import run_jobs
 from support.data import write_classification
 
@@ -35,7 +36,7 @@ def config(tmp_path):
 
 @pytest.fixture
 def jobs(config, monkeypatch):
-    monkeypatch.setattr("eyechart.models.python.PythonFamily.check", lambda self, spec: None)
+    monkeypatch.setattr("eyechart.models.encoders.python.PythonFamily.check", lambda self, spec: None)
     return plan.make_plan(config)
 
 
@@ -58,7 +59,7 @@ def count_calls(monkeypatch, owner, name):
 
 
 def test_a_dataset_is_opened_and_checked_once_however_many_models_there_are(config, monkeypatch):
-    monkeypatch.setattr("eyechart.models.python.PythonFamily.check", lambda self, spec: None)
+    monkeypatch.setattr("eyechart.models.encoders.python.PythonFamily.check", lambda self, spec: None)
     opened = count_calls(monkeypatch, plan, "open_dataset")
     checked = count_calls(monkeypatch, plan.plugins.load("tasks", "zeroshot_classification"), "check")
 

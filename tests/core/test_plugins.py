@@ -23,17 +23,17 @@ version = "1.0"
 mean_colour = "mean_colour:Family"
 
 [project.entry-points."eyechart.datasets"]
-two_pictures = "mean_colour:open_pictures"
+two_images = "mean_colour:open_images"
 
 [tool.hatch.build.targets.wheel]
 include = ["mean_colour.py"]
 """
 MODULE = '''
-"""A model that sees mean colours, and a dataset of two pictures."""
+"""A model that sees mean colours, and a dataset of two images."""
 import io
 import numpy as np
 from PIL import Image
-from eyechart.media import Picture
+from eyechart.io.media import ImageRef
 from eyechart.types import DatasetInfo, ModelCard, Sample
 
 COLOURS = {"red": (255, 0, 0), "blue": (0, 0, 255)}
@@ -54,7 +54,7 @@ class Encoder:
     def truncated(self, texts):
         return [False] * len(texts)
 
-class Pictures:
+class Images:
     name = "both"
     info = DatasetInfo("two", "classification", classnames=("red", "blue"), templates=("{c}",))
     def shards(self): return [self]
@@ -63,10 +63,10 @@ class Pictures:
         for label, colour in enumerate(COLOURS.values()):
             stream = io.BytesIO()
             Image.new("RGB", (4, 4), colour).save(stream, "PNG")
-            yield Sample(str(label), Picture("made", data=stream.getvalue()), label=label)
+            yield Sample(str(label), ImageRef("made", data=stream.getvalue()), label=label)
 
-def open_pictures(spec):
-    return Pictures()
+def open_images(spec):
+    return Images()
 '''
 
 
@@ -100,7 +100,7 @@ def test_a_model_and_a_dataset_of_another_package_work_by_name(installed, tmp_pa
         from eyechart.types import DatasetSpec, Job, ModelSpec
         from pathlib import Path
         assert "mean_colour" in plugins.names("models")
-        job = Job(ModelSpec("mean_colour", "m"), DatasetSpec("two", "two_pictures", ""), "zeroshot_classification", {},
+        job = Job(ModelSpec("mean_colour", "m"), DatasetSpec("two", "two_images", ""), "zeroshot_classification", {},
                   Path("r.json"))
         (report,) = run_jobs([job], make_config({}))
         print(report.error or report.result.metrics["acc1"])

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eyechart.media import Picture
-from eyechart.responses import Responses, ResponseStoreError, prompt_key
+from eyechart.io.media import ImageRef
+from eyechart.store.answers import Responses, ResponseStoreError, prompt_key
 from eyechart.types import Answer, Message
 
 ANSWER = Answer("A cat.", thinking="Hm.", finish_reason="stop", usage={"prompt_tokens": 7, "completion_tokens": 3})
@@ -70,7 +70,7 @@ def test_a_damaged_line_is_counted_and_left_out(tmp_path):
 WRITER = """
 import sys
 from pathlib import Path
-from eyechart.responses import Responses
+from eyechart.store.answers import Responses
 from eyechart.types import Answer
 folder, name, count = sys.argv[1:]
 table = Responses(Path(folder))
@@ -134,20 +134,18 @@ def test_a_folder_that_cannot_be_written_is_one_clear_error(tmp_path):
 
 
 def test_a_prompt_is_named_by_its_contents(tmp_path):
-    picture = tmp_path / "a.png"
-    picture.write_bytes(b"one")
+    image = tmp_path / "a.png"
+    image.write_bytes(b"one")
     copy = tmp_path / "b.png"
     copy.write_bytes(b"one")
     other = tmp_path / "c.png"
     other.write_bytes(b"two")
 
     def key(path, text="What?", role="user", repeat=0):
-        return prompt_key([Message(role, (Picture.from_path(path), text))], repeat)
+        return prompt_key([Message(role, (ImageRef.from_path(path), text))], repeat)
 
-    assert key(picture) == key(copy)
-    assert (
-        len({key(picture), key(other), key(picture, "Why?"), key(picture, role="system"), key(picture, repeat=1)}) == 5
-    )
+    assert key(image) == key(copy)
+    assert len({key(image), key(other), key(image, "Why?"), key(image, role="system"), key(image, repeat=1)}) == 5
 
 
 def test_the_file_is_plain_json_lines(tmp_path):

@@ -2,7 +2,7 @@ import json
 import time
 
 from eyechart.cli import main
-from eyechart.stopwatch import PHASES, Stopwatch
+from eyechart.io.stopwatch import PHASES, Stopwatch
 
 
 def test_phases_add_up_and_come_in_the_order_of_the_table():

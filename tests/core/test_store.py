@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from eyechart.errors import ModelError
-from eyechart.store import EmbeddingStore, StoreError, Table, text_digests
+from eyechart.store.vectors import EmbeddingStore, StoreError, Table, text_digests
 
 
 def keys(*names):
@@ -80,7 +80,7 @@ def test_many_processes_write_at_once_and_nothing_is_lost(tmp_path):
 import sys
 from pathlib import Path
 import numpy as np
-from eyechart.store import Table, text_digests
+from eyechart.store.vectors import Table, text_digests
 who, table = sys.argv[1], Table(Path(sys.argv[2]))
 for i in range(20):
     table.add(text_digests([f"{who}-{i}"], "en"), np.full((1, 4), int(who) * 100 + i, np.float32))

@@ -7,7 +7,7 @@ from eyechart.datasets.folder import open_folder
 from eyechart.datasets.jsonl import open_jsonl
 from eyechart.datasets.table import open_table
 from eyechart.errors import DataError
-from eyechart.listing import iter_samples
+from eyechart.manifest import iter_samples
 from eyechart.types import DatasetSpec
 from support.data import png
 
@@ -16,7 +16,7 @@ def spec(root, **options):
     return DatasetSpec("mine", "x", str(root), **options)
 
 
-def pictures(folder, *names):
+def images(folder, *names):
     for i, name in enumerate(names):
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -30,8 +30,8 @@ def write_lines(path, *rows):
 
 class TestImageQueries:
     def test_paths_are_relative_to_the_file_or_to_the_working_directory(self, tmp_path, monkeypatch):
-        pictures(tmp_path / "data", "near.png")
-        pictures(tmp_path / "here", "images/far.png")
+        images(tmp_path / "data", "near.png")
+        images(tmp_path / "here", "images/far.png")
         write_lines(
             tmp_path / "data" / "image_queries.jsonl",
             {"image_path": "near.png", "query": ["dog"]},
@@ -45,7 +45,7 @@ class TestImageQueries:
         assert [sample.image.read() for sample in found] == [png(0), png(0)]
 
     def test_extra_fields_are_kept(self, tmp_path):
-        pictures(tmp_path, "a.png")
+        images(tmp_path, "a.png")
         write_lines(tmp_path / "image_queries.jsonl", {"image_path": "a.png", "query": ["x"], "source": "web"})
 
         (sample,) = iter_samples(open_jsonl(spec(tmp_path)))
@@ -53,7 +53,7 @@ class TestImageQueries:
         assert sample.meta == {"source": "web"}
 
     def test_all_bad_lines_are_listed_with_their_numbers(self, tmp_path):
-        pictures(tmp_path, "a.png")
+        images(tmp_path, "a.png")
         write_lines(
             tmp_path / "image_queries.jsonl",
             {"image_path": "a.png", "query": ["fine"]},
@@ -72,7 +72,7 @@ class TestImageQueries:
         assert "6 bad lines" in message
         for part in (
             "line 2: not valid JSON",
-            "line 3: the picture 'gone.png' does not exist",
+            "line 3: the image 'gone.png' does not exist",
             "line 4: query is empty",
             "line 5: query must be a list of texts",
             "line 6: image_path is missing",
@@ -87,8 +87,8 @@ class TestImageQueries:
 
 class TestFolder:
     def test_classes_are_the_sorted_folders(self, tmp_path):
-        pictures(tmp_path, "tabby_cat/1.png", "dog/2.png", "dog/1.jpg")
-        (tmp_path / "dog" / "notes.txt").write_text("not a picture")
+        images(tmp_path, "tabby_cat/1.png", "dog/2.png", "dog/1.jpg")
+        (tmp_path / "dog" / "notes.txt").write_text("not an image")
 
         dataset = open_folder(spec(tmp_path))
 
@@ -97,21 +97,21 @@ class TestFolder:
         assert found == [("dog/1.jpg", 0), ("dog/2.png", 0), ("tabby_cat/1.png", 1)]
 
     def test_a_folder_named_like_the_split_is_preferred(self, tmp_path):
-        pictures(tmp_path, "val/cat/1.png", "train/dog/1.png")
+        images(tmp_path, "val/cat/1.png", "train/dog/1.png")
 
         assert open_folder(spec(tmp_path, split="val")).info.classnames == ("cat",)
 
     def test_the_default_template_is_noted(self, tmp_path):
-        pictures(tmp_path, "cat/1.png")
+        images(tmp_path, "cat/1.png")
 
         assert [note.kind for note in open_folder(spec(tmp_path)).info.notes] == ["default_templates"]
 
-    def test_a_folder_without_pictures_is_an_error(self, tmp_path):
-        with pytest.raises(DataError, match="no folders with pictures"):
+    def test_a_folder_without_images_is_an_error(self, tmp_path):
+        with pytest.raises(DataError, match="no folders with images"):
             open_folder(spec(tmp_path))
 
     def test_a_name_list_of_another_length_is_an_error(self, tmp_path):
-        pictures(tmp_path, "cat/1.png", "dog/1.png")
+        images(tmp_path, "cat/1.png", "dog/1.png")
         (tmp_path / "classnames.txt").write_text("only one\n")
 
         with pytest.raises(DataError, match="1 class names for 2 folders"):
@@ -125,7 +125,7 @@ class TestTable:
         return path
 
     def test_labels_by_name(self, tmp_path):
-        pictures(tmp_path, "1.png", "2.png")
+        images(tmp_path, "1.png", "2.png")
         path = self.write_csv(
             tmp_path / "t.csv", ["image", "label", "site"], ["1.png", "dog", "A"], ["2.png", "cat", "B"]
         )
@@ -136,7 +136,7 @@ class TestTable:
         assert [(s.label, s.meta) for s in iter_samples(dataset)] == [(1, {"site": "A"}), (0, {"site": "B"})]
 
     def test_labels_by_number_need_class_names(self, tmp_path):
-        pictures(tmp_path, "1.png")
+        images(tmp_path, "1.png")
         path = self.write_csv(tmp_path / "t.csv", ["image", "label"], ["1.png", "0"])
 
         with pytest.raises(DataError, match="no class names"):
@@ -144,8 +144,8 @@ class TestTable:
         (tmp_path / "classnames.txt").write_text("cat\n")
         assert open_table(spec(path)).info.classnames == ("cat",)
 
-    def test_captions_of_the_same_picture_are_put_together(self, tmp_path):
-        pictures(tmp_path, "1.png", "2.png")
+    def test_captions_of_the_same_image_are_put_together(self, tmp_path):
+        images(tmp_path, "1.png", "2.png")
         path = self.write_csv(
             tmp_path / "t.csv", ["path", "caption"], ["1.png", "a dog"], ["2.png", "a, cat"], ["1.png", "a pet"]
         )
@@ -155,21 +155,21 @@ class TestTable:
         assert [(s.id, s.texts) for s in found] == [("1.png", ("a dog", "a pet")), ("2.png", ("a, cat",))]
 
     def test_json_lines_work_alike(self, tmp_path):
-        pictures(tmp_path, "1.png")
+        images(tmp_path, "1.png")
         path = write_lines(tmp_path / "t.jsonl", {"image": "1.png", "captions": ["a", "b"]})
 
         assert next(iter_samples(open_table(spec(path)))).texts == ("a", "b")
 
     def test_bad_rows_are_listed_with_their_lines(self, tmp_path):
-        pictures(tmp_path, "1.png")
+        images(tmp_path, "1.png")
         path = self.write_csv(
             tmp_path / "t.csv", ["image", "label"], ["1.png", "dog"], ["gone.png", "cat"], ["1.png", ""]
         )
 
-        with pytest.raises(DataError, match=r"(?s)line 3: the picture 'gone\.png'.*line 4: no label"):
+        with pytest.raises(DataError, match=r"(?s)line 3: the image 'gone\.png'.*line 4: no label"):
             open_table(spec(path))
 
-    @pytest.mark.parametrize(("header", "message"), [(["x", "label"], "picture paths"), (["image", "x"], "captions")])
+    @pytest.mark.parametrize(("header", "message"), [(["x", "label"], "image paths"), (["image", "x"], "captions")])
     def test_missing_columns_are_named(self, tmp_path, header, message):
         path = self.write_csv(tmp_path / "t.csv", header, ["1.png", "a"])
 

@@ -33,15 +33,15 @@ def write_questions(root, *lines):
 
 
 class TestOurOwnForm:
-    def test_picture_i_belongs_to_text_i(self, tmp_path):
+    def test_image_i_belongs_to_text_i(self, tmp_path):
         root = write_questions(tmp_path, {"id": 7, "images": ["a.png", "b.png"], "texts": ["x", "y"], "tag": "swap"})
 
         assert rows(open_selection(spec(root))) == [
-            ("7/0", ("x",), {"tag": "swap", "question": "7", "pictures": 2, "text": 0}),
-            ("7/1", ("y",), {"tag": "swap", "question": "7", "pictures": 2, "text": 1}),
+            ("7/0", ("x",), {"tag": "swap", "question": "7", "images": 2, "text": 0}),
+            ("7/1", ("y",), {"tag": "swap", "question": "7", "images": 2, "text": 1}),
         ]
 
-    def test_texts_of_no_picture_are_wrong_candidates_behind_a_right_one(self, tmp_path):
+    def test_texts_of_no_image_are_wrong_candidates_behind_a_right_one(self, tmp_path):
         root = write_questions(tmp_path, {"images": ["a.png", "b.png"], "texts": ["w", "x"], "right": [[1, 1]]})
 
         assert [texts for _, texts, _ in rows(open_selection(spec(root)))] == [(), ("x", "w")]
@@ -65,7 +65,7 @@ class TestOurOwnForm:
             ({"images": ["a.png"], "texts": ["x"]}, "nothing to choose from"),
             ({"images": ["a.png"], "texts": ["x", "y"], "right": [[0, 2]]}, r"the pair \[0, 2\] does not fit"),
             ({"images": ["a.png"], "texts": ["x", "y"], "right": [[0, 0], [0, 1]]}, r"the pair \[0, 1\] does not fit"),
-            ({"images": ["a.png"], "texts": ["x", "y"], "right": []}, "no picture belongs to a text"),
+            ({"images": ["a.png"], "texts": ["x", "y"], "right": []}, "no image belongs to a text"),
             ({"images": ["a.png"]}, "KeyError"),
             ({"images": ["../a.png"], "texts": ["x", "y"]}, "leads out of"),
             (["not", "an", "object"], "not in the expected form"),
@@ -77,10 +77,10 @@ class TestOurOwnForm:
         with pytest.raises(DataError, match=rf"line 2: .*{reason}"):
             open_selection(spec(write_questions(tmp_path, good, line)))
 
-    def test_missing_pictures_are_listed(self, tmp_path):
+    def test_missing_images_are_listed(self, tmp_path):
         root = write_questions(tmp_path, {"images": ["gone.png"], "texts": ["x", "y"]})
 
-        with pytest.raises(DataError, match=r"1 pictures that are not in .*gone\.png"):
+        with pytest.raises(DataError, match=r"1 images that are not in .*gone\.png"):
             open_selection(spec(root))
 
 
@@ -131,7 +131,7 @@ class TestAro:
             open_aro(spec(tmp_path, "aro/x"))
 
 
-def test_imagecode_has_sets_of_ten_pictures(tmp_path):
+def test_imagecode_has_sets_of_ten_images(tmp_path):
     for i in range(10):
         save(tmp_path / "image-sets" / "video-1" / f"img{i}.jpg", colour=f"#00{i:02x}00")
     (tmp_path / "valid_data.json").write_text(json.dumps({"video-1": {"3": "the hand is lower"}}))
@@ -139,4 +139,4 @@ def test_imagecode_has_sets_of_ten_pictures(tmp_path):
     found = rows(open_imagecode(spec(tmp_path, split="valid")))
 
     assert [texts for _, texts, _ in found] == [()] * 3 + [("the hand is lower",)] + [()] * 6
-    assert found[3][2] == {"video": True, "question": "video-1/3", "pictures": 10, "text": 0}
+    assert found[3][2] == {"video": True, "question": "video-1/3", "images": 10, "text": 0}

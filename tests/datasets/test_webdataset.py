@@ -7,9 +7,9 @@ import pytest
 
 from eyechart.datasets.webdataset import open_webdataset
 from eyechart.errors import DataError
-from eyechart.listing import iter_samples
+from eyechart.manifest import iter_samples
 from eyechart.types import DatasetSpec
-from support.data import encoded, picture, png, write_classification, write_multilabel, write_retrieval, write_tar
+from support.data import encoded, noise_image, png, write_classification, write_multilabel, write_retrieval, write_tar
 
 
 def dataset(root, **options):
@@ -20,7 +20,7 @@ def samples(root, **options):
     return list(iter_samples(dataset(root, **options)))
 
 
-def test_classification_reads_pictures_labels_names_and_templates(tmp_path):
+def test_classification_reads_images_labels_names_and_templates(tmp_path):
     root = write_classification(tmp_path, n=4, shards=2)
 
     found = samples(root)
@@ -45,9 +45,9 @@ def test_multilabel_reads_the_classes_that_are_present(tmp_path):
 
 
 @pytest.mark.parametrize(("form", "extension"), [("png", "png"), ("jpg", "jpg"), ("jpg", "jpeg"), ("webp", "webp")])
-def test_all_picture_formats_are_read(tmp_path, form, extension):
+def test_all_image_formats_are_read(tmp_path, form, extension):
     root = write_classification(tmp_path, n=1, shards=1)
-    write_tar(root / "test" / "0.tar", [(f"s1.{extension}", encoded(picture(5), form)), ("s1.cls", b"1")])
+    write_tar(root / "test" / "0.tar", [(f"s1.{extension}", encoded(noise_image(5), form)), ("s1.cls", b"1")])
 
     (sample,) = samples(root)
 
@@ -138,7 +138,7 @@ def test_a_label_that_is_no_number_is_an_error(tmp_path, damage):
         samples(root)
 
 
-def test_a_sample_without_label_or_picture_is_an_error(tmp_path):
+def test_a_sample_without_label_or_image_is_an_error(tmp_path):
     root = write_classification(tmp_path, n=1, shards=1)
 
     write_tar(root / "test" / "0.tar", [("s1.png", png())])
@@ -146,7 +146,7 @@ def test_a_sample_without_label_or_picture_is_an_error(tmp_path):
         samples(root)
 
     write_tar(root / "test" / "0.tar", [("s1.cls", b"1")])
-    with pytest.raises(DataError, match="has no picture"):
+    with pytest.raises(DataError, match="has no image"):
         samples(root)
 
 

@@ -43,7 +43,7 @@ def cluster():
 
 
 def make_data(root: Path, count: int, n: int = 40) -> list[str]:
-    """Write small datasets, half classification, half retrieval, all with pictures of their own."""
+    """Write small datasets, half classification, half retrieval, all with images of their own."""
     for i in range(count):
         if i % 2:
             write_retrieval(root / f"d{i}", captions=[[f"text {i} {j}"] for j in range(n)], first=i * n)

@@ -1,4 +1,4 @@
-"""The example package: installed by pip into a folder of its own, with real weights, on real pictures."""
+"""The example package: installed by pip into a folder of its own, with real weights, on real images."""
 
 import json
 import os
@@ -27,10 +27,10 @@ def test_a_model_that_is_no_clip_from_a_third_partys_package(installed, tmp_path
     from PIL import Image
     from skimage import data
 
-    pictures = {"cat": data.chelsea(), "rocket": data.rocket(), "cup of coffee": data.coffee()}
-    for name, pixels in pictures.items():
+    images = {"cat": data.chelsea(), "rocket": data.rocket(), "cup of coffee": data.coffee()}
+    for name, pixels in images.items():
         (tmp_path / "photos" / name).mkdir(parents=True)
-        Image.fromarray(pixels).save(tmp_path / "photos" / name / "picture.png")
+        Image.fromarray(pixels).save(tmp_path / "photos" / name / "image.png")
 
     words = ["--model_type", "conse", "--model", "conse", "--dataset", "photos", "--output", "r.json", "--quiet"]
     done = subprocess.run(

@@ -3,11 +3,11 @@
 import pytest
 
 from eyechart.errors import UsageError
-from eyechart.generators.api import ApiFamily
-from eyechart.generators.base import Access
-from eyechart.media import Picture
+from eyechart.io.media import ImageRef
+from eyechart.models.generators.api import ApiFamily
+from eyechart.models.generators.family import Access
 from eyechart.types import BatchGenerator, Generator, Message, ModelSpec, Prompt
-from support.data import encoded, picture
+from support.data import encoded, noise_image
 from support.openai_server import OpenAIServer
 
 FAMILY = ApiFamily()
@@ -18,7 +18,7 @@ def spec_of(server, **options):
 
 
 def question(text="What?"):
-    return (Message("system", ("Be brief.",)), Message("user", (Picture("test", data=encoded(picture(0))), text)))
+    return (Message("system", ("Be brief.",)), Message("user", (ImageRef("test", data=encoded(noise_image(0))), text)))
 
 
 def test_a_conversation_is_sent_in_order_with_its_settings():
@@ -50,8 +50,8 @@ def test_thinking_is_set_apart(message):
     assert (answer.text, answer.thinking) == ("A cat.", "Hm, ears.")
 
 
-def test_a_broken_picture_is_an_answer_with_an_error_and_costs_nothing():
-    broken = Message("user", (Picture("bad.png", data=b"junk"), "What?"))
+def test_a_broken_image_is_an_answer_with_an_error_and_costs_nothing():
+    broken = Message("user", (ImageRef("bad.png", data=b"junk"), "What?"))
     with OpenAIServer() as server:
         answers = dict(
             FAMILY.load(spec_of(server), Access()).generate_many([Prompt("bad", (broken,)), Prompt("good", question())])

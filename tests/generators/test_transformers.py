@@ -5,11 +5,11 @@ import json
 import pytest
 
 from eyechart.errors import ModelError, UsageError
-from eyechart.generators.base import Access, LazyGenerator
-from eyechart.generators.transformers import TransformersFamily
-from eyechart.media import Picture
+from eyechart.io.media import ImageRef
+from eyechart.models.generators.family import Access, LazyGenerator
+from eyechart.models.generators.transformers import TransformersFamily
 from eyechart.types import Message, ModelSpec, Prompt
-from support.data import encoded, picture
+from support.data import encoded, noise_image
 from support.tiny_vlm import save_tiny_vlm
 
 FAMILY = TransformersFamily()
@@ -25,7 +25,7 @@ def spec_of(folder, **settings):
 
 
 def question(seed, text="Describe this"):
-    return (Message("user", (Picture("test", data=encoded(picture(seed))), text)),)
+    return (Message("user", (ImageRef("test", data=encoded(noise_image(seed))), text)),)
 
 
 def test_the_answer_is_that_of_the_librarys_documented_usage(folder):
@@ -33,7 +33,9 @@ def test_the_answer_is_that_of_the_librarys_documented_usage(folder):
     from transformers import AutoModelForImageTextToText, AutoProcessor
 
     processor, model = (kind.from_pretrained(folder) for kind in (AutoProcessor, AutoModelForImageTextToText))
-    chat = [{"role": "user", "content": [{"type": "image", "image": picture(3)}, {"type": "text", "text": "What?"}]}]
+    chat = [
+        {"role": "user", "content": [{"type": "image", "image": noise_image(3)}, {"type": "text", "text": "What?"}]}
+    ]
     inputs = processor.apply_chat_template(
         chat, add_generation_prompt=True, tokenize=True, return_dict=True, return_tensors="pt"
     )
@@ -55,7 +57,7 @@ def test_batches_of_different_lengths_answer_like_single_questions(folder):
     assert dict(many.generate_many(prompts)) == dict(one.generate_many(prompts))
 
 
-def test_the_picture_counts(folder):
+def test_the_image_counts(folder):
     generator = FAMILY.load(spec_of(folder, max_tokens=12), Access())
 
     answers = {generator.generate(question(seed)).text for seed in range(6)}
@@ -63,8 +65,8 @@ def test_the_picture_counts(folder):
     assert len(answers) > 1
 
 
-def test_a_broken_picture_fails_alone(folder):
-    broken = (Message("user", (Picture("bad.png", data=b"not a picture"), "What?")),)
+def test_a_broken_image_fails_alone(folder):
+    broken = (Message("user", (ImageRef("bad.png", data=b"not an image"), "What?")),)
     prompts = [Prompt("good", question(0)), Prompt("bad", broken)]
 
     answers = dict(FAMILY.load(spec_of(folder), Access(batch_size=2)).generate_many(prompts))
@@ -105,7 +107,7 @@ def test_the_card_is_known_to_the_next_run_without_loading(folder):
 def test_a_model_that_cannot_write_is_refused_before_loading(tmp_path):
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "clip"}))
 
-    with pytest.raises(UsageError, match="clip model, which does not write text about pictures"):
+    with pytest.raises(UsageError, match="clip model, which does not write text about images"):
         FAMILY.check(spec_of(tmp_path))
 
 

@@ -10,7 +10,7 @@ from eyechart.datasets import prompt_pack, tarshard
 from eyechart.datasets.tarshard import iter_groups
 from eyechart.datasets.webdataset import open_webdataset
 from eyechart.errors import DataError
-from eyechart.listing import iter_samples
+from eyechart.manifest import iter_samples
 from eyechart.types import DatasetSpec
 from eyechart.vlm import xlsx
 from eyechart.vlm.xlsx import read_xlsx, write_xlsx

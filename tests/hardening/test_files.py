@@ -6,16 +6,16 @@ import stat
 import numpy as np
 import pytest
 
+from eyechart.compat.evalscope.log import run_log
 from eyechart.datasets.remote.download import alone
 from eyechart.errors import DataError, UsageError
-from eyechart.files import open_plain, private_folder, write_atomic
-from eyechart.progress import NoProgress
-from eyechart.responses import Responses
+from eyechart.io.files import open_plain, private_folder, write_atomic
+from eyechart.io.progress import NoProgress
 from eyechart.results import Result, write_result
-from eyechart.store import EmbeddingStore, text_digests
+from eyechart.store.answers import Responses
+from eyechart.store.vectors import EmbeddingStore, text_digests
 from eyechart.types import Answer
 from eyechart.vlm.folders import inside
-from eyechart.workflow.log import run_log
 
 
 @pytest.fixture(autouse=True)
@@ -113,7 +113,7 @@ def test_partial_downloads_do_not_follow_a_link(tmp_path, victim, how):
 
 
 @pytest.mark.parametrize("name", ["../x.png", "/etc/x.png", "a/../../x.png", "link/x.png", "x\0.png", "", "y" * 5000])
-def test_a_picture_of_a_table_is_not_written_outside_its_folder(tmp_path, name):
+def test_an_image_of_a_table_is_not_written_outside_its_folder(tmp_path, name):
     folder = tmp_path / "images"
     folder.mkdir()
     (folder / "link").symlink_to(tmp_path)

@@ -7,12 +7,12 @@ import zipfile
 
 import pytest
 
+from eyechart.compat.evalscope import read_configs
 from eyechart.datasets.table import open_table
 from eyechart.datasets.tarshard import iter_groups
 from eyechart.errors import DataError, ResultError, UsageError
 from eyechart.report.load import load_results, read_any
 from eyechart.report.payload import make_payload
-from eyechart.task_config import read_configs
 from eyechart.types import DatasetSpec
 from eyechart.vlm.tables import load_table
 from eyechart.vlm.xlsx import read_xlsx, write_xlsx
@@ -34,10 +34,10 @@ def record(key: str, value: str) -> bytes:
     ],
 )
 def test_odd_extended_headers_of_a_tar_are_damage(tmp_path, body):
-    info, picture = tarfile.TarInfo("x"), tarfile.TarInfo("a.png")
-    info.type, info.size, picture.size = tarfile.XHDTYPE, len(body), len(png())
+    info, image = tarfile.TarInfo("x"), tarfile.TarInfo("a.png")
+    info.type, info.size, image.size = tarfile.XHDTYPE, len(body), len(png())
     data = png().ljust(-(-len(png()) // 512) * 512, b"\0")
-    headers = [one.tobuf(tarfile.USTAR_FORMAT) for one in (info, picture)]
+    headers = [one.tobuf(tarfile.USTAR_FORMAT) for one in (info, image)]
     path = tmp_path / "0.tar"
     path.write_bytes(headers[0] + body.ljust(512, b"\0") + headers[1] + data + b"\0" * 1024)
 

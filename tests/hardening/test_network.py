@@ -11,24 +11,24 @@ import pytest
 
 from eyechart.api.client import ApiClient, Request
 from eyechart.api.errors import RedirectRefusedError
+from eyechart.compat.evalscope.log import run_log
 from eyechart.datasets.jsonl import open_jsonl
 from eyechart.datasets.remote import download
 from eyechart.datasets.remote.download import Head, read_small, refuse_inward
 from eyechart.datasets.selection import open_selection
 from eyechart.datasets.table import open_table
 from eyechart.errors import DataError
-from eyechart.progress import NoProgress
+from eyechart.io.progress import NoProgress
 from eyechart.types import DatasetSpec
 from eyechart.vlm import preproc_content
 from eyechart.vlm.base import ImageBaseDataset
 from eyechart.vlm.messages import to_messages
-from eyechart.workflow.log import run_log
 from support.data import png
 
 
 @pytest.fixture
 def site():
-    """A server that gives a picture, redirects, or never stops, and remembers every request."""
+    """A server that gives an image, redirects, or never stops, and remembers every request."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_HEAD(self):
@@ -92,7 +92,7 @@ def read_benchmark(folder, url):
 
 
 @pytest.mark.parametrize("read", [read_queries, read_questions, read_csv, read_benchmark])
-def test_a_picture_that_data_name_by_its_address_is_not_fetched(read, site, tmp_path, monkeypatch):
+def test_an_image_that_data_name_by_its_address_is_not_fetched(read, site, tmp_path, monkeypatch):
     monkeypatch.setenv("LMUData", str(tmp_path / "lmu"))
     address, seen = site
 

@@ -7,7 +7,7 @@ import time
 import numpy as np
 import pytest
 
-from eyechart import untrusted
+from eyechart.compat.evalscope import read_configs
 from eyechart.datasets.jsonl import open_jsonl
 from eyechart.datasets.pairs import open_pairs
 from eyechart.datasets.selection import open_selection
@@ -15,14 +15,14 @@ from eyechart.datasets.table import open_table
 from eyechart.datasets.text_collection import read_collection
 from eyechart.datasets.webdataset import open_webdataset
 from eyechart.errors import DataError, EyechartError, ResultError, UsageError
-from eyechart.listing import list_dataset
+from eyechart.io import untrusted
+from eyechart.manifest import read_manifest
 from eyechart.metrics.vcr import best_span
 from eyechart.report.load import load_results
 from eyechart.report.payload import make_payload
-from eyechart.responses import Responses
 from eyechart.results import read_result
-from eyechart.store import Table, text_digests
-from eyechart.task_config import read_configs
+from eyechart.store.answers import Responses
+from eyechart.store.vectors import Table, text_digests
 from eyechart.tasks.prompts import check_template, fill
 from eyechart.types import DatasetSpec
 from eyechart.vlm.messages import to_messages
@@ -74,7 +74,7 @@ def test_a_gigantic_caption_is_refused_before_any_model_sees_it(tmp_path, monkey
     root = write_retrieval(tmp_path, captions=[["a dog"], ["x" * 1_000_001]])
 
     with pytest.raises(DataError, match="a text of 1000001 characters"):
-        list_dataset(open_webdataset(DatasetSpec("wds/x", "wds", str(root))))
+        read_manifest(open_webdataset(DatasetSpec("wds/x", "wds", str(root))))
 
 
 def test_a_gigantic_document_is_refused(tmp_path):
@@ -90,7 +90,7 @@ def test_a_gigantic_question_is_refused():
 
 
 @pytest.mark.parametrize("path", ["x" * 5000, "a/" * 3000 + "b.png"])
-def test_a_name_that_no_disk_can_hold_is_a_missing_picture(path, tmp_path):
+def test_a_name_that_no_disk_can_hold_is_a_missing_image(path, tmp_path):
     (tmp_path / "image_queries.jsonl").write_text(json.dumps({"image_path": path, "query": "q"}))
 
     with pytest.raises(DataError, match="does not exist"):

@@ -54,7 +54,7 @@ def test_a_classifier_file_that_is_a_pickle_is_refused(tmp_path):
 
 def test_a_pickle_in_an_npy_member_is_refused_and_not_run(tmp_path):
     from eyechart.datasets.targets import _vector
-    from eyechart.media import Picture
+    from eyechart.io.media import ImageRef
 
     class Evil:
         def __reduce__(self):
@@ -63,5 +63,5 @@ def test_a_pickle_in_an_npy_member_is_refused_and_not_run(tmp_path):
     np.save(tmp_path / "x.npy", np.array([Evil()], dtype=object))
 
     with pytest.raises(EyechartError, match=r"cannot read its \.npy"):
-        _vector(Picture("a"), {"npy": (tmp_path / "x.npy").read_bytes()}, "")
+        _vector(ImageRef("a"), {"npy": (tmp_path / "x.npy").read_bytes()}, "")
     assert not (tmp_path / "pwned").exists()

@@ -1,4 +1,4 @@
-"""Scoring takes memory for the vectors, not for every pair of a picture and a class."""
+"""Scoring takes memory for the vectors, not for every pair of an image and a class."""
 
 import tracemalloc
 

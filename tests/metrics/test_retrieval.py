@@ -37,7 +37,7 @@ def test_ranks_agree_with_sorting_everything(seed, n, most):
     assert to_texts.tolist() == dense_ranks(images, texts, [set(np.flatnonzero(owner == i)) for i in range(n)])
 
 
-def test_captions_need_not_stand_in_the_order_of_the_pictures():
+def test_captions_need_not_stand_in_the_order_of_the_images():
     owner = np.array([2, 0, 1, 0])
     positives = Positives.inverse(owner, 3)
 
@@ -77,7 +77,7 @@ def test_ranks_are_those_of_float64_however_near_the_vectors_are(monkeypatch, ti
     owner = rng.permutation(np.repeat(np.arange(30), 3))
     images, texts = (1 + spread * rng.standard_normal((n, 64)) for n in (30, 90))
     images, texts = unit(images.astype(np.float32)), unit(texts.astype(np.float32))
-    # Some pictures exist twice: their copies tie exactly.
+    # Some images exist twice: their copies tie exactly.
     images[3], images[17] = images[4], images[4]
     monkeypatch.setattr("eyechart.metrics.retrieval.TILE", tile)
 

@@ -49,7 +49,7 @@ def test_only_who_knows_the_answer_scores(rows):
     assert len(knowing["hit"]) == len(rows)
 
 
-def test_rotations_borrow_the_picture_of_their_question():
+def test_rotations_borrow_the_image_of_their_question():
     first, second, third = circular_rows([ROW])
 
     assert first["image"] == "iVBOR"
@@ -58,7 +58,7 @@ def test_rotations_borrow_the_picture_of_their_question():
     assert [row["answer"] for row in (first, second, third)] == ["B", "A", "C"]
 
 
-def test_a_borrowed_picture_is_not_borrowed_twice():
+def test_a_borrowed_image_is_not_borrowed_twice():
     rows = circular_rows([ROW, ROW | {"index": 8, "image": "7"}])
 
     assert {row["image"] for row in rows if row["g_index"] == 8} == {"7"}

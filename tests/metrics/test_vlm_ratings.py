@@ -12,12 +12,12 @@ YES_NO = st.sampled_from(["Yes", "No"])
 ANIMALS = {"A": "cat", "B": "dog", "C": "horse", "D": "bird"}
 
 
-def _mme_rows(first, second, pictures=2):
-    """Two questions on each picture of every category, answered right or not."""
+def _mme_rows(first, second, images=2):
+    """Two questions on each image of every category, answered right or not."""
     return [
-        {"category": category, "image_path": f"{picture}.jpg", "answer": "Yes", "prediction": "Yes" if right else "No"}
+        {"category": category, "image_path": f"{image}.jpg", "answer": "Yes", "prediction": "Yes" if right else "No"}
         for category in (*MME_PERCEPTION, *MME_REASONING)
-        for picture in range(pictures)
+        for image in range(images)
         for right in (first, second)
     ]
 
@@ -26,7 +26,7 @@ def _mme_rows(first, second, pictures=2):
     ("first", "second", "perception", "reasoning"),
     [(True, True, 2000, 800), (True, False, 500, 200), (False, False, 0, 0)],
 )
-def test_mme_counts_answers_and_pictures(first, second, perception, reasoning):
+def test_mme_counts_answers_and_images(first, second, perception, reasoning):
     found = ratings.mme(_mme_rows(first, second))
 
     assert found["perception"] == perception
@@ -43,14 +43,14 @@ def test_mme_gives_no_sum_while_a_category_is_missing():
     assert found["scene"] == 200
 
 
-def test_mme_counts_pictures_that_lack_their_second_question():
+def test_mme_counts_images_that_lack_their_second_question():
     found = ratings.mme(_mme_rows(True, True)[:-1])
 
     assert found["incomplete_pairs"] == 1
     assert found["text_translation"] == 200
 
 
-def test_mme_looks_at_two_questions_of_a_picture():
+def test_mme_looks_at_two_questions_of_an_image():
     rows = [{"category": "OCR", "image_path": "1.jpg", "score": score} for score in (True, True, False)]
 
     assert ratings.mme(rows)["OCR"] == pytest.approx(100 * 2 / 3 + 100)

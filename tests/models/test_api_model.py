@@ -12,7 +12,7 @@ from eyechart.errors import ModelError, UnknownNameError, UsageError
 from eyechart.types import ModelSpec
 from support.data import write_classification
 from support.openai_server import OpenAIServer, Raw, Stall, Status, first_attempts
-from support.zoo import load, pictures
+from support.zoo import load, photos
 
 SECRET = "sk-very-secret-1234567890"
 
@@ -79,12 +79,12 @@ def test_another_dimension_than_asked_for():
         load(spec_of(server, dimension=16))
 
 
-def test_pictures_need_to_know_the_servers_dialect():
+def test_images_need_to_know_the_servers_dialect():
     with OpenAIServer() as server:
         encoder = load(dataclasses.replace(spec_of(server), options={}))
 
         with pytest.raises(ModelError, match=r"image_form=vllm\|infinity\|jina"):
-            encoder.prepare_image(pictures()[0])
+            encoder.prepare_image(photos()[0])
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_requests_run_side_by_side():
     assert time.monotonic() - start < 16 * 0.2
 
 
-def test_an_evaluation_sends_each_picture_once_and_keeps_the_key_secret(tmp_path, monkeypatch, capsys):
+def test_an_evaluation_sends_each_image_once_and_keeps_the_key_secret(tmp_path, monkeypatch, capsys):
     write_classification(tmp_path / "data", n=10)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MY_KEY", SECRET)
@@ -136,8 +136,8 @@ def test_an_evaluation_sends_each_picture_once_and_keeps_the_key_secret(tmp_path
                 output=output,
             )
 
-    pictures_sent = [request.body["input"] for request in server.requests if "modality" in (request.body or {})]
-    sent = [picture for batch in pictures_sent for picture in batch]
+    images_sent = [request.body["input"] for request in server.requests if "modality" in (request.body or {})]
+    sent = [image for batch in images_sent for image in batch]
     assert len(sent) == len(set(sent)) == 10
     assert result.counts["scored"] == 10
     assert "cannot be checked" in " ".join(notice["message"] for notice in result.notices)

@@ -4,7 +4,7 @@ import pytest
 
 from eyechart.config import make_config
 from eyechart.errors import UnknownNameError, UsageError
-from eyechart.models.choice import Choice, choose_models, collection_names
+from eyechart.models.resolve import Choice, choose_models, collection_names
 from eyechart.plan import Planner
 
 

@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from eyechart.engine.halving import stack
+from eyechart.inference.backoff import stack
 from eyechart.metrics.vectors import unit
 from eyechart.types import Encoder
-from support.zoo import LONG, TEXTS, pictures
+from support.zoo import LONG, TEXTS, photos
 
 
 def prepared(encoder):
-    return stack([encoder.prepare_image(picture) for picture in pictures()])
+    return stack([encoder.prepare_image(ref) for ref in photos()])
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def test_vectors_have_one_row_per_input_and_one_size(encoder, case):
     assert (texts.dtype, texts.shape) == (np.float32, (len(TEXTS), encoder.card.embedding_dim))
     if case.images:
         images = encoder.encode_images(prepared(encoder))
-        assert (images.dtype, images.shape) == (np.float32, (len(pictures()), encoder.card.embedding_dim))
+        assert (images.dtype, images.shape) == (np.float32, (len(photos()), encoder.card.embedding_dim))
 
 
 def test_every_vector_can_be_scaled_to_unit_length(encoder, case):
@@ -87,4 +87,4 @@ def test_only_the_long_text_is_reported_as_cut(encoder, case):
 def test_vectors_equal_those_of_the_library(encoder, case):
     np.testing.assert_allclose(encoder.encode_texts(TEXTS), case.texts(TEXTS), atol=1e-5)
     if case.images:
-        np.testing.assert_allclose(encoder.encode_images(prepared(encoder)), case.images(pictures()), atol=1e-5)
+        np.testing.assert_allclose(encoder.encode_images(prepared(encoder)), case.images(photos()), atol=1e-5)

@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 from PIL import Image, ImageFilter
 
-from eyechart import media
-from eyechart.engine.pipeline import own_decode
 from eyechart.errors import DataError, UsageError
-from eyechart.media import Picture
-from eyechart.models.base import LazyEncoder
-from eyechart.models.fast_images import FastImages
-from eyechart.models.transformers import TransformersFamily
+from eyechart.inference.pipeline import own_decode
+from eyechart.io import media
+from eyechart.io.media import ImageRef
+from eyechart.models.encoders.transformers import TransformersFamily
+from eyechart.models.family import LazyEncoder
+from eyechart.models.towers.fast_images import FastImages
 from eyechart.types import Sample
-from support.data import encoded, picture
+from support.data import encoded, noise_image
 from support.zoo import load
 
 
@@ -28,10 +28,10 @@ def pair(zoo):
 
 def photograph(seed, size=(300, 200), mode="RGB", **options):
     """Make a smooth JPEG, as a camera would."""
-    rough = picture(seed, (12, 8)).resize(size, Image.Resampling.BICUBIC).filter(ImageFilter.GaussianBlur(1))
+    rough = noise_image(seed, (12, 8)).resize(size, Image.Resampling.BICUBIC).filter(ImageFilter.GaussianBlur(1))
     stream = io.BytesIO()
     rough.convert(mode).save(stream, "JPEG", **options)
-    return Picture(f"{seed}.jpg", stream.getvalue())
+    return ImageRef(f"{seed}.jpg", stream.getvalue())
 
 
 def levels_apart(first, second, encoder):
@@ -47,8 +47,8 @@ PICTURES = {
     "progressive": photograph(3, progressive=True),
     "grey": photograph(4, mode="L"),
     "cmyk": photograph(5, mode="CMYK"),
-    "png": Picture("6.png", encoded(picture(6, (300, 200)), "png")),
-    "transparent": Picture("7.png", encoded(picture(7, (300, 200), "RGBA"), "png")),
+    "png": ImageRef("6.png", encoded(noise_image(6, (300, 200)), "png")),
+    "transparent": ImageRef("7.png", encoded(noise_image(7, (300, 200), "RGBA"), "png")),
     "a part": photograph(8).crop(10, 20, 150, 180),
 }
 
@@ -69,12 +69,12 @@ def test_its_vectors_are_kept_apart_and_its_card_says_so(pair):
 
 
 @pytest.mark.parametrize("data", [b"", b"\xff\xd8\xff\xe0 not a jpeg", photograph(0).data[:2000]])
-def test_what_is_no_whole_picture_is_refused(pair, data):
+def test_what_is_no_whole_image_is_refused(pair, data):
     with pytest.raises(DataError, match=r"broken\.jpg: cannot decode"):
-        pair[1].decode(Picture("broken.jpg", data))
+        pair[1].decode(ImageRef("broken.jpg", data))
 
 
-def test_a_giant_picture_is_refused_by_its_header(pair, monkeypatch):
+def test_a_giant_image_is_refused_by_its_header(pair, monkeypatch):
     monkeypatch.setattr(media, "MAX_PIXELS", 1000)
 
     with pytest.raises(DataError, match="more than the limit"):

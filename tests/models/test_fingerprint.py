@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from eyechart.errors import UsageError
-from support.zoo import TEXTS, load, pictures
+from support.zoo import TEXTS, load, photos
 
 ONE_OF_EACH = ["open_clip", "open_clip-siglip", "clip", "sentence-transformers-clip", "internvl_c_retrieval", "onnx"]
 TORCH = [
@@ -84,7 +84,7 @@ def test_another_precision_is_another_model_with_nearly_the_same_vectors(zoo, na
     expected = full.encode_texts(TEXTS)
     np.testing.assert_allclose(half.encode_texts(TEXTS), expected, atol=0.05 * np.abs(expected).max())
     if case.images:
-        pixels = np.stack([full.prepare_image(picture) for picture in pictures()])
+        pixels = np.stack([full.prepare_image(image) for image in photos()])
         expected = full.encode_images(pixels)
         np.testing.assert_allclose(half.encode_images(pixels), expected, atol=0.05 * np.abs(expected).max())
 
@@ -120,9 +120,9 @@ def test_another_context_length_is_another_model(zoo):
     assert shorter.card.fingerprint != zoo.encoder("clip").card.fingerprint
 
 
-def test_classification_and_retrieval_of_internvl_see_other_pictures(zoo):
+def test_classification_and_retrieval_of_internvl_see_other_images(zoo):
     crop, squash = (zoo.encoder(f"internvl_c_{task}_hf") for task in ("classification", "retrieval"))
-    wide = pictures()[1]
+    wide = photos()[1]
 
     assert crop.card.weights_digest == squash.card.weights_digest
     assert crop.card.fingerprint != squash.card.fingerprint

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from eyechart.cli import main
-from eyechart.models.choice import recognise
+from eyechart.models.resolve import recognise
 
 
 def info(capsys, *words):

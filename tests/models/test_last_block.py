@@ -7,8 +7,8 @@ import pytest
 import torch
 from open_clip.model import CLIP
 
-from eyechart.models.last_block import shorten_images
-from eyechart.models.trim import encode_trimmed, shorten_texts, trim
+from eyechart.models.towers.last_block import shorten_images
+from eyechart.models.towers.trim import encode_trimmed, shorten_texts, trim
 
 VISION = {"image_size": 32, "layers": 2, "width": 32, "patch_size": 16, "head_width": 16}
 TEXT = {"context_length": 77, "vocab_size": 49408, "width": 32, "heads": 2, "layers": 2}
@@ -46,7 +46,7 @@ def rows_through_the_last_mlp(transformer, encode):
 
 
 @pytest.mark.parametrize("vision", [{}, {"ls_init_value": 0.1}, {"patch_size": 8}])
-def test_pictures_have_the_same_vectors_from_less_work(vision):
+def test_images_have_the_same_vectors_from_less_work(vision):
     clip = model(vision)
     with torch.inference_mode():
         whole = clip.encode_image(pixels())

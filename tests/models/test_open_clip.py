@@ -10,11 +10,11 @@ from open_clip import pretrained as tags
 from transformers import NllbTokenizer
 
 from eyechart import plugins
-from eyechart.engine.local import LocalEmbeddings
 from eyechart.errors import ModelError, UnknownNameError
-from eyechart.models.base import LazyEncoder
-from eyechart.models.open_clip import OpenClipEncoder
-from eyechart.store import EmbeddingStore
+from eyechart.inference.embeddings import LocalEmbeddings
+from eyechart.models.encoders.open_clip import OpenClipEncoder
+from eyechart.models.family import LazyEncoder
+from eyechart.store.vectors import EmbeddingStore
 from eyechart.types import ModelSpec
 from support import zoo_open_clip
 from support.zoo import load

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 import torch
 
-from eyechart.engine.halving import Halving, stack
 from eyechart.errors import ModelError, OutOfMemoryError, UsageError
-from eyechart.models import torch_tools
-from eyechart.models.torch_tools import choose_devices, forward_errors, precision_notes
-from support.zoo import TEXTS, load, pictures
+from eyechart.inference.backoff import BatchBackoff, stack
+from eyechart.models.towers import torch_tools
+from eyechart.models.towers.torch_tools import choose_devices, forward_errors, precision_notes
+from support.zoo import TEXTS, load, photos
 
 
 def prepared(encoder):
-    return stack([encoder.prepare_image(picture) for picture in pictures()])
+    return stack([encoder.prepare_image(ref) for ref in photos()])
 
 
 @pytest.mark.parametrize("name", ["open_clip", "clip", "siglip2-naflex", "sentence-transformers-text"])
@@ -123,15 +123,15 @@ class Small:
 
 
 def test_batches_are_halved_until_they_fit_and_stay_small():
-    encode, halving = Small(), Halving()
+    encode, backoff = Small(), BatchBackoff()
 
-    first = halving.run(encode, list(range(10)))
-    second = halving.run(encode, list(range(5)))
+    first = backoff.run(encode, list(range(10)))
+    second = backoff.run(encode, list(range(5)))
 
     assert first[:, 0].tolist() == list(range(10))
     assert second[:, 0].tolist() == list(range(5))
     assert encode.sizes == [10, 5, 2, 2, 2, 2, 2, 2, 2, 1]
-    assert halving.notices()[0].message == "Batches of 10 did not fit into memory; 2 at a time were encoded."
+    assert backoff.notices()[0].message == "Batches of 10 did not fit into memory; 2 at a time were encoded."
 
 
 def test_a_single_input_that_does_not_fit_is_an_error():
@@ -139,19 +139,19 @@ def test_a_single_input_that_does_not_fit_is_an_error():
         raise MemoryError
 
     with pytest.raises(ModelError, match="A single input does not fit"):
-        Halving().run(never, [1, 2, 3])
+        BatchBackoff().run(never, [1, 2, 3])
 
 
 def test_what_fits_is_encoded_in_one_piece():
-    encode, halving = Small(), Halving()
+    encode, backoff = Small(), BatchBackoff()
 
-    halving.run(encode, [1, 2, 3])
+    backoff.run(encode, [1, 2, 3])
 
     assert encode.sizes == [3]
-    assert halving.notices() == []
+    assert backoff.notices() == []
 
 
-def test_pictures_of_one_shape_become_one_array():
+def test_images_of_one_shape_become_one_array():
     same, mixed = [np.zeros((2, 2))] * 3, [np.zeros(2), np.zeros(3)]
 
     assert stack(same).shape == (3, 2, 2)

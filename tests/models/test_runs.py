@@ -10,10 +10,10 @@ import pytest
 
 from eyechart import evaluate
 from eyechart.cli import main
-from eyechart.engine.local import LocalEmbeddings
 from eyechart.errors import OutOfMemoryError
-from eyechart.models.base import LazyEncoder
-from eyechart.models.torch_encoder import TorchEncoder
+from eyechart.inference.embeddings import LocalEmbeddings
+from eyechart.models.family import LazyEncoder
+from eyechart.models.towers.torch_encoder import TorchEncoder
 from support.data import write_classification
 
 CLASSES = ("cat", "dog", "bird", "fish", "horse", "ship", "truck")
@@ -21,7 +21,7 @@ CLASSES = ("cat", "dog", "bird", "fish", "horse", "ship", "truck")
 
 @pytest.fixture
 def place(tmp_path, monkeypatch):
-    """Write a dataset whose 25 pictures are no multiple of any batch, and go there."""
+    """Write a dataset whose 25 images are no multiple of any batch, and go there."""
     write_classification(tmp_path / "data", n=25, classes=CLASSES, templates=("a photo of a {c}.", "{c} " * 100))
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -95,7 +95,7 @@ def test_a_warm_run_does_not_load_the_model(zoo, place, monkeypatch):
     assert run(zoo.case("clip"), "second.json").metrics == first.metrics
 
 
-def test_a_model_that_only_reads_is_refused_for_pictures(zoo, place):
+def test_a_model_that_only_reads_is_refused_for_images(zoo, place):
     with pytest.raises(Exception, match="reads text only"):
         run(zoo.case("sentence-transformers-text"), "r.json")
 
@@ -128,7 +128,7 @@ def test_the_language_reaches_the_model(zoo, tmp_path):
         def truncated(self, texts):
             return [False] * len(texts)
 
-    from eyechart.store import EmbeddingStore
+    from eyechart.store.vectors import EmbeddingStore
 
     class Family:
         def identity(self, spec):

@@ -1,4 +1,4 @@
-"""What single architectures do with texts and pictures."""
+"""What single architectures do with texts and images."""
 
 import dataclasses
 
@@ -7,15 +7,15 @@ import pytest
 import torch
 
 from eyechart.metrics.vectors import unit
-from eyechart.models.transformers import context_length
-from eyechart.models.transformers_kinds import KINDS, Kind
+from eyechart.models.encoders.transformers import context_length
+from eyechart.models.encoders.transformers_kinds import KINDS, Kind
 from support import zoo_transformers
-from support.zoo import TEXTS, load, pictures
+from support.zoo import TEXTS, load, photos
 from support.zoo_tokenizers import gemma_like
 
 
 def prepared(encoder):
-    return np.stack([encoder.prepare_image(picture) for picture in pictures()])
+    return np.stack([encoder.prepare_image(image) for image in photos()])
 
 
 def test_blip_scores_every_pair_as_its_own_retrieval_head(zoo):
@@ -24,7 +24,7 @@ def test_blip_scores_every_pair_as_its_own_retrieval_head(zoo):
     encoder, folder = zoo.encoder("blip"), zoo.case("blip").spec.name
     model, processor = BlipForImageTextRetrieval.from_pretrained(folder).eval(), BlipProcessor.from_pretrained(folder)
     inputs = processor(
-        images=[picture.convert("RGB") for picture in pictures()],
+        images=[image.convert("RGB") for image in photos()],
         text=TEXTS[:5],
         padding=True,
         truncation=True,
@@ -40,7 +40,7 @@ def test_blip_scores_every_pair_as_its_own_retrieval_head(zoo):
 
 
 def test_blip2_says_that_it_averages_its_queries(zoo):
-    assert "their mean stands for the picture" in zoo.encoder("blip2").card.notes[0]
+    assert "their mean stands for the image" in zoo.encoder("blip2").card.notes[0]
 
 
 def test_siglip_does_not_hear_shouting_or_punctuation(zoo):
@@ -59,13 +59,13 @@ def test_siglip2_reads_lower_case_also_with_a_tokenizer_that_keeps_the_case(zoo,
     assert "'lower': True" in encoder.card.transform
 
 
-def test_naflex_keeps_the_shape_of_a_picture(zoo):
+def test_naflex_keeps_the_shape_of_an_image(zoo):
     encoder = zoo.encoder("siglip2-naflex")
-    square, wide = (encoder.prepare_image(picture)[-1, :2] for picture in (pictures()[0], pictures()[1]))
+    square, wide = (encoder.prepare_image(image)[-1, :2] for image in (photos()[0], photos()[1]))
 
     assert square[0] == square[1]
     assert wide[0] < wide[1]
-    assert encoder.prepare_image(pictures()[0]).shape == encoder.prepare_image(pictures()[1]).shape
+    assert encoder.prepare_image(photos()[0]).shape == encoder.prepare_image(photos()[1]).shape
 
 
 def test_align_has_a_temperature_where_others_have_a_scale(zoo):

@@ -5,7 +5,7 @@ import pytest
 import torch
 from open_clip.model import CLIP
 
-from eyechart.models.trim import encode_trimmed, trim, trimmable
+from eyechart.models.towers.trim import encode_trimmed, trim, trimmable
 
 VISION = {"image_size": 32, "layers": 1, "width": 32, "patch_size": 16, "head_width": 16}
 TEXT = {"context_length": 77, "vocab_size": 49408, "width": 32, "heads": 2, "layers": 2}

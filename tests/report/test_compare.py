@@ -89,7 +89,7 @@ def test_samples_that_one_model_lacks_are_left_out_and_counted(tmp_path):
     assert (line.n, line.unmatched) == (47, 3)
 
 
-def test_captions_of_one_picture_are_resampled_together(tmp_path):
+def test_captions_of_one_image_are_resampled_together(tmp_path):
     table = table_of(two(tmp_path, retrieval(WEAK, n=80), retrieval(STRONG, n=80), task="zeroshot_retrieval"))
     lines = {line.metric: line for line in compare(table, row(table, WEAK), row(table, STRONG)).lines}
     by_caption = lines["image_retrieval_recall@1"]
@@ -265,7 +265,7 @@ def test_a_benchmarks_best_and_those_not_separable_from_it(tmp_path):
         (lambda: questions(WEAK, n=80), "multiple_choice", ["acc"]),
     ],
 )
-def test_the_mean_over_pictures_is_the_metric(tmp_path, build, task, metrics):
+def test_the_mean_over_images_is_the_metric(tmp_path, build, task, metrics):
     result = load_results([write(tmp_path, WEAK, "d", task, build())]).found[0].result
 
     _, values = unit_scores(read_columns(result), metrics)

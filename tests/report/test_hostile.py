@@ -78,9 +78,9 @@ def hostile_results(folder):
 
         body = base(model, "ranking", "zeroshot_retrieval", {"image_retrieval_recall@1": 0.5})
         found = [evil("caption id"), evil("unknown")]
-        image = {"id": evil("picture"), "query": "image", "rank": 4, "top": found, "thumbnail": evil("thumb")}
-        text = {"id": evil("caption id"), "query": "text", "image": evil("picture"), "text": evil("caption")}
-        write(folder / f"{model}-rank.json", body, [image, text | {"rank": 3, "top": [evil("picture")]}])
+        image = {"id": evil("image"), "query": "image", "rank": 4, "top": found, "thumbnail": evil("thumb")}
+        text = {"id": evil("caption id"), "query": "text", "image": evil("image"), "text": evil("caption")}
+        write(folder / f"{model}-rank.json", body, [image, text | {"rank": 3, "top": [evil("image")]}])
 
         body = base(model, "questions", evil("task"), {"acc": 0.5})
         asked = QUESTION | {"options": {evil("answer"): evil("option")}, "correct": False}
@@ -194,11 +194,11 @@ def test_right_to_left_marks_are_kept_to_their_own_text(browser, report, view):
         "data:image/png;base64," + "A" * 40_000,
     ],
 )
-def test_only_small_raster_pictures_are_thumbnails(value):
+def test_only_small_raster_images_are_thumbnails(value):
     assert not is_thumbnail(value)
 
 
-def test_a_small_raster_picture_is_a_thumbnail():
+def test_a_small_raster_image_is_a_thumbnail():
     assert is_thumbnail("data:image/png;base64,iVBORw0KGgo=")
 
 

@@ -185,7 +185,7 @@ def test_a_confusion_shows_its_samples(watched, own_report):
     assert all(card.startswith(f"{label}\ntaken for {prediction}") for card in cards.all_inner_texts())
 
 
-def test_a_cell_of_the_confusion_picture_can_be_clicked_and_reached_by_keys(watched, own_report):
+def test_a_cell_of_the_confusion_image_can_be_clicked_and_reached_by_keys(watched, own_report):
     page = open_benchmark(watched, own_report, "digits")
     canvas = page.locator("canvas")
     canvas.scroll_into_view_if_needed()
@@ -202,7 +202,7 @@ def test_a_cell_of_the_confusion_picture_can_be_clicked_and_reached_by_keys(watc
     expect(page.locator(".cell-note")).to_contain_text("apple recognised")
 
 
-def test_the_confusion_picture_zooms(watched, own_report):
+def test_the_confusion_image_zooms(watched, own_report):
     page = open_benchmark(watched, own_report, "digits")
     whole = page.locator("canvas").evaluate("node => node.toDataURL()")
 
@@ -258,7 +258,7 @@ def test_retrieval_shows_query_what_was_found_and_where_the_target_was(watched, 
     page.locator(".cards .card button").first.click()
 
     dialog = page.locator("dialog")
-    assert "The right picture is at rank" in dialog.inner_text()
+    assert "The right image is at rank" in dialog.inner_text()
     assert dialog.locator("ol.found li").count() == 5
 
 

@@ -19,8 +19,8 @@ from playwright.sync_api import expect
 from eyechart.cli import serve
 from eyechart.cli.report import payload_of
 from eyechart.errors import UsageError
-from eyechart.progress import NoProgress
-from eyechart.progress_file import EVERY, PROGRESS_PREFIX, ProgressFile, read_progress
+from eyechart.io.progress import NoProgress
+from eyechart.io.progress_file import EVERY, PROGRESS_PREFIX, ProgressFile, read_progress
 from eyechart.report.load import load_results
 from eyechart.report.page import make_page
 from eyechart.report.serve import HOST, Source, make_server
@@ -105,10 +105,10 @@ def test_a_run_is_shown_with_its_progress_and_new_results_appear(browser, small_
         expect(page.locator("main")).to_contain_text("No results yet.")
         expect(page.locator("#live")).to_contain_text("0 of 2 results")
 
-        with progress.step("pictures of stamps", 100) as bar:
+        with progress.step("images of stamps", 100) as bar:
             time.sleep(EVERY)
             bar.advance(40)
-            expect(page.locator("#live")).to_contain_text("pictures of stamps 40/100")
+            expect(page.locator("#live")).to_contain_text("images of stamps 40/100")
             expect(page.locator("#live")).to_contain_text("left")
 
         for file in small_suite.glob("stamps*_en_*"):

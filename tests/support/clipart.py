@@ -32,4 +32,4 @@ def describe(body: dict[str, Any]) -> str:
 _DESCRIPTIONS = {
     encode_image((FOLDER / row["file"]).read_bytes(), max_edge=2048).data_url: row["description"] for row in ROWS
 }
-"""By the picture as it is sent."""
+"""By the image as it is sent."""

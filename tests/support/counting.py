@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from contextlib import contextmanager
 
-from eyechart.progress import NoProgress
+from eyechart.io.progress import NoProgress
 
 
 class CountingProgress(NoProgress):

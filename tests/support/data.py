@@ -10,14 +10,14 @@ import numpy as np
 from PIL import Image
 
 
-def picture(seed: int = 0, size: tuple[int, int] = (40, 30), mode: str = "RGB") -> Image.Image:
-    """Make a picture of noise, another one for each seed."""
+def noise_image(seed: int = 0, size: tuple[int, int] = (40, 30), mode: str = "RGB") -> Image.Image:
+    """Make an image of noise, another one for each seed."""
     pixels = np.random.default_rng(seed).integers(0, 256, (size[1], size[0], 3), np.uint8)
     return Image.fromarray(pixels).convert(mode)
 
 
 def encoded(image: Image.Image, form: str = "png") -> bytes:
-    """Encode a picture: png, jpg or (lossless) webp."""
+    """Encode an image: png, jpg or (lossless) webp."""
     stream = io.BytesIO()
     options = {"lossless": True} if form == "webp" else {}
     image.save(stream, {"jpg": "JPEG"}.get(form, form.upper()), **options)
@@ -25,7 +25,7 @@ def encoded(image: Image.Image, form: str = "png") -> bytes:
 
 
 def png(seed: int = 0) -> bytes:
-    return encoded(picture(seed))
+    return encoded(noise_image(seed))
 
 
 def write_tar(path: Path, members: list[tuple[str, bytes]]) -> None:
@@ -55,7 +55,7 @@ def write_classification(
     labels: list[int] | None = None,
     first: int = 0,
 ) -> Path:
-    """Write a classification webdataset; sample i has picture first + i and label i modulo the classes."""
+    """Write a classification webdataset; sample i has image first + i and label i modulo the classes."""
     (root / split).mkdir(parents=True, exist_ok=True)
     (root / "classnames.txt").write_text("\n".join(classes) + "\n", encoding="utf-8")
     (root / "zeroshot_classification_templates.txt").write_text("\n".join(templates) + "\n", encoding="utf-8")
@@ -70,7 +70,7 @@ def write_classification(
 def write_retrieval(
     root: Path, *, captions: list[list[str]], shards: int = 2, split: str = "test", first: int = 0
 ) -> Path:
-    """Write a retrieval webdataset with the given captions; sample i has picture first + i."""
+    """Write a retrieval webdataset with the given captions; sample i has image first + i."""
     root.mkdir(parents=True, exist_ok=True)
     (root / "dataset_type.txt").write_text("retrieval\n", encoding="utf-8")
     rows = [

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from eyechart.models.base import LazyEncoder
+from eyechart.models.family import LazyEncoder
 from eyechart.types import ModelCard, ModelSpec
 
 DIM = 16
@@ -79,7 +79,7 @@ def no_other_split(name: str):
 
 
 def literal_encoder() -> SmallEncoder:
-    """Return an encoder that can be read: a picture's vector is its colour, a text's the three numbers in it."""
+    """Return an encoder that can be read: an image's vector is its colour, a text's the three numbers in it."""
     encoder = SmallEncoder("literal", lambda _: np.zeros(3, np.float32))
     encoder.encode_images = lambda batch: np.stack([pixels[0, 0] for pixels in batch])
     encoder.encode_texts = lambda texts, *, language="en": np.array(

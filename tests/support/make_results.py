@@ -161,7 +161,7 @@ def classification(
 def retrieval(
     model: FakeModel, *, n: int, captions: int = 5, seed: int = 0, ease: float = 0.5, thumbnails: int = 0
 ) -> Made:
-    """Image-text retrieval with several captions for each picture; the hardest queries carry what was found."""
+    """Image-text retrieval with several captions for each image; the hardest queries carry what was found."""
     shared, own = np.random.default_rng(seed), np.random.default_rng([seed, _number(model.name)])
     difficulty = shared.normal(0, 1, n)
     caption_difficulty = difficulty[:, None] + shared.normal(0, 0.8, (n, captions))
@@ -211,7 +211,7 @@ def retrieval(
 
 
 def multilabel(model: FakeModel, *, n: int, classes: int = 8, seed: int = 0) -> Made:
-    """Several labels for each picture, scored by mean average precision."""
+    """Several labels for each image, scored by mean average precision."""
     shared, own = np.random.default_rng(seed), np.random.default_rng([seed, _number(model.name)])
     present = shared.random((n, classes)) < 0.25
     present[np.arange(n), shared.integers(0, classes, n)] = True
@@ -244,7 +244,7 @@ def questions(model: FakeModel, *, n: int, seed: int = 0) -> Made:
         records.append(
             {
                 "id": f"q{i:05d}",
-                "question": f"What stands on the {shared.choice(['left', 'right', 'table', 'roof'])} in the picture?",
+                "question": f"What stands on the {shared.choice(['left', 'right', 'table', 'roof'])} in the image?",
                 "options": options,
                 "answer": answer,
                 "prediction": "I cannot tell." if unreadable else f"The answer is {chosen}. {options[chosen]}",
@@ -308,14 +308,14 @@ def _incidents(name: str) -> dict[str, Any]:
     if name != "harbour":
         return {}
     return {
-        "failures": ({"id": "s9999999", "reason": "cannot decode the picture (truncated file)"},),
+        "failures": ({"id": "s9999999", "reason": "cannot decode the image (truncated file)"},),
         "notices": ({"kind": "truncated_texts", "count": 3, "message": "3 texts are longer than the model reads."},),
         "counts": {"failed": 1},
     }
 
 
 def thumbnail(seed_text: str, number: int) -> str:
-    """Draw a small picture and return it as a data address."""
+    """Draw a small image and return it as a data address."""
     draw_number = sum(map(ord, seed_text))
     image = Image.new("RGB", (72, 72), COLOURS[draw_number % len(COLOURS)])
     pen = ImageDraw.Draw(image)

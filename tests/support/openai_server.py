@@ -112,7 +112,7 @@ class OpenAIServer:
         self.models = models
         self.key = key
         self.dimension = dimension
-        self.answer = answer or (lambda body: f"A picture of {len(json.dumps(body))} characters.")
+        self.answer = answer or (lambda body: f"An image of {len(json.dumps(body))} characters.")
         self.usage = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15} if usage is None else usage
         self.requests: list[Recorded] = []
         self.paid: Counter[str] = Counter()

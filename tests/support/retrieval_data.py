@@ -5,19 +5,19 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from support.data import picture
+from support.data import noise_image
 
 
 def write_queries(folder, rows):
     (folder / "image_queries.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
 
 
-def many_pictures(folder: Path, count: int) -> str:
-    """Write ``count`` different small pictures with one query each; return the folder."""
+def many_images(folder: Path, count: int) -> str:
+    """Write ``count`` different small images with one query each; return the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     rows = []
     for i in range(count):
-        picture(i, (16, 16)).save(folder / f"{i}.png")
+        noise_image(i, (16, 16)).save(folder / f"{i}.png")
         rows.append({"image_path": f"{i}.png", "query": [f"query {i}"]})
     write_queries(folder, rows)
     return str(folder)

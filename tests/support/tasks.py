@@ -6,11 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from eyechart import plugins
-from eyechart.engine.local import LocalEmbeddings
-from eyechart.listing import list_dataset
-from eyechart.models.base import LazyEncoder
+from eyechart.inference.embeddings import LocalEmbeddings
+from eyechart.manifest import read_manifest
+from eyechart.models.family import LazyEncoder
 from eyechart.plan import open_dataset
-from eyechart.store import EmbeddingStore
+from eyechart.store.vectors import EmbeddingStore
 from eyechart.tasks.base import Material
 from eyechart.types import DatasetSpec, Outcome
 from support.encoders import SmallEncoder, lazy
@@ -23,7 +23,7 @@ def make_material(
     spec = DatasetSpec(f"{reader}/x", reader, str(root))
 
     def open_split(split: str):
-        return list_dataset(open_dataset(replace(spec, split=split)), on_error=on_error)
+        return read_manifest(open_dataset(replace(spec, split=split)), on_error=on_error)
 
     model = encoder if isinstance(encoder, LazyEncoder) else lazy(encoder)
     return Material(open_split("test"), LocalEmbeddings(model, EmbeddingStore(store), on_error=on_error), open_split)

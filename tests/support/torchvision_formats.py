@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
-from support.data import encoded, picture
+from support.data import encoded, noise_image
 
 LABELS = [2, 0, 1, 2]
-"""The labels of the four test pictures of every set, unless it has two classes only."""
+"""The labels of the four test images of every set, unless it has two classes only."""
 BINARY = [1, 0, 0, 1]
 
 
@@ -24,7 +24,7 @@ def pixels(n: int, side: int, seed: int = 0) -> np.ndarray:
 def put(path: Path, seed: int = 0) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     form = {".jpg": "jpg", ".jpeg": "jpg"}.get(path.suffix, path.suffix[1:])
-    path.write_bytes(encoded(picture(seed), form))
+    path.write_bytes(encoded(noise_image(seed), form))
     return path
 
 

@@ -1,4 +1,4 @@
-"""Made-up benchmarks: small pictures in TSV files."""
+"""Made-up benchmarks: small images in TSV files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from eyechart.vlm.rows import Table
 from eyechart.vlm.tsv import write_tsv
 
 
-def picture_bytes(width: int = 8, height: int = 8, color: tuple[int, int, int] = (200, 30, 30)) -> bytes:
+def image_bytes(width: int = 8, height: int = 8, color: tuple[int, int, int] = (200, 30, 30)) -> bytes:
     from PIL import Image
 
     written = io.BytesIO()
@@ -18,13 +18,13 @@ def picture_bytes(width: int = 8, height: int = 8, color: tuple[int, int, int] =
     return written.getvalue()
 
 
-def picture_cell(width: int = 8, height: int = 8, color: tuple[int, int, int] = (200, 30, 30)) -> str:
-    return base64.b64encode(picture_bytes(width, height, color)).decode()
+def image_cell(width: int = 8, height: int = 8, color: tuple[int, int, int] = (200, 30, 30)) -> str:
+    return base64.b64encode(image_bytes(width, height, color)).decode()
 
 
 def write_benchmark(path: Path, rows: list[dict]) -> Path:
-    """Write rows as a TSV file; each gets a picture of its own unless it has one."""
+    """Write rows as a TSV file; each gets an image of its own unless it has one."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    full = [{"image": picture_cell(color=(i % 256, i // 256 % 256, 9)), **row} for i, row in enumerate(rows)]
+    full = [{"image": image_cell(color=(i % 256, i // 256 % 256, 9)), **row} for i, row in enumerate(rows)]
     write_tsv(path, Table(full))
     return path

@@ -43,8 +43,8 @@ class Case:
     """Weights files, for the test that changes one."""
 
 
-def pictures() -> list[Image.Image]:
-    """Return real pictures from scikit-image: colour, grey, wide, tall."""
+def photos() -> list[Image.Image]:
+    """Return real images from scikit-image: colour, grey, wide, tall."""
     from skimage import data
 
     return [

@@ -3,7 +3,7 @@
 The authors' code and weights are not on this machine. The folder form is a stand-in that implements
 ``encode_image(pixels, mode)`` and ``encode_text(ids)`` as a few lines of its own remote code; the ``.pth`` form is a
 random state dict with the names and proportions of ``internvl_c_13b_224px.pth``, and `reference` computes its vectors
-step by step from the tensors, independently of `eyechart.models.internvl_c`.
+step by step from the tensors, independently of `eyechart.models.encoders.internvl_c`.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _tokenizer(folder: Path):
     return tokenizer
 
 
-def _pixels(pictures, size: int, *, crop: bool):
+def _pixels(refs, size: int, *, crop: bool):
     """Write the authors' two transforms down again."""
     import torch
     from torchvision.transforms import CenterCrop, Compose, InterpolationMode, Normalize, Resize, ToTensor
@@ -76,7 +76,7 @@ def _pixels(pictures, size: int, *, crop: bool):
     bicubic = InterpolationMode.BICUBIC
     shape = [Resize(size, bicubic), CenterCrop(size)] if crop else [Resize((size, size), bicubic)]
     transform = Compose([*shape, ToTensor(), Normalize((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))])
-    return torch.stack([transform(picture.convert("RGB")) for picture in pictures])
+    return torch.stack([transform(ref.convert("RGB")) for ref in refs])
 
 
 def _ids(tokenizer, strings, padding):
@@ -109,9 +109,9 @@ def folder_form(name: str):
         model = AutoModel.from_pretrained(checkpoint, trust_remote_code=True).eval()
         mode = "InternVL-C" if "_c_" in name else "InternVL-G"
 
-        def images(pictures):
+        def images(refs):
             with torch.no_grad():
-                pixels = _pixels(pictures, 32, crop="classification" in name)
+                pixels = _pixels(refs, 32, crop="classification" in name)
                 return as_array(model.encode_image(pixels, mode=mode))
 
         def texts(strings):
@@ -231,9 +231,9 @@ def file_form(name: str):
         tokenizer = _tokenizer(folder / "chinese_alpaca_lora_7b")
         see, read = reference({key: tensor.half().float() for key, tensor in state.items()})
 
-        def images(pictures):
+        def images(refs):
             with torch.no_grad():
-                return as_array(see(_pixels(pictures, SIZE, crop="classification" in name)))
+                return as_array(see(_pixels(refs, SIZE, crop="classification" in name)))
 
         def texts(strings):
             with torch.no_grad():

@@ -27,9 +27,9 @@ def documented(model, transform, tokenizer):
     """Write down the usage of open_clip's README, without autocast."""
     import torch
 
-    def images(pictures):
+    def images(refs):
         with torch.no_grad():
-            return as_array(model.encode_image(torch.stack([transform(picture) for picture in pictures])))
+            return as_array(model.encode_image(torch.stack([transform(ref) for ref in refs])))
 
     def texts(strings):
         with torch.no_grad():

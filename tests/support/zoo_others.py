@@ -65,9 +65,9 @@ def onnx_folder(folder: Path) -> Case:
     pixels = CLIPImageProcessorPil.from_pretrained(folder)
     pixels.save_pretrained(folder)
 
-    def images(pictures):
+    def images(refs):
         with torch.no_grad():
-            inputs = pixels(images=[picture.convert("RGB") for picture in pictures], return_tensors="pt")
+            inputs = pixels(images=[ref.convert("RGB") for ref in refs], return_tensors="pt")
             return as_array(model.get_image_features(**inputs).pooler_output)
 
     def texts(strings):
@@ -89,14 +89,14 @@ def onnx_files(folder: Path) -> Case:
 
 
 def api(form: str):
-    """Return a builder of a model behind a real HTTP server, which takes pictures in one of three dialects."""
+    """Return a builder of a model behind a real HTTP server, which takes images in one of three dialects."""
 
     def build(folder: Path) -> Case:
         server = OpenAIServer(dimension=12).__enter__()
         SERVERS.append(server)
 
-        def images(pictures):
-            return np.array([server.vector(_dialects(_png(picture))[form]) for picture in pictures], np.float32)
+        def images(refs):
+            return np.array([server.vector(_dialects(_png(ref))[form]) for ref in refs], np.float32)
 
         def texts(strings):
             return np.array([server.vector(string) for string in strings], np.float32)
@@ -107,14 +107,14 @@ def api(form: str):
     return build
 
 
-def _png(picture) -> str:
+def _png(ref) -> str:
     stream = io.BytesIO()
-    picture.save(stream, "png")
+    ref.save(stream, "png")
     return base64.b64encode(stream.getvalue()).decode()
 
 
 def _dialects(data: str):
-    """Write a picture as each server documents it."""
+    """Write an image as each server documents it."""
     url = f"data:image/png;base64,{data}"
     return {
         "jina": {"image": data},
@@ -134,9 +134,9 @@ def ja_clip(folder: Path) -> Case:
     model, transform = japanese_clip.load(str(folder))
     tokenizer = japanese_clip.load_tokenizer()
 
-    def images(pictures):
+    def images(refs):
         with torch.no_grad():
-            return as_array(model.get_image_features(torch.stack([transform(picture) for picture in pictures])))
+            return as_array(model.get_image_features(torch.stack([transform(ref) for ref in refs])))
 
     def texts(strings):
         with torch.no_grad():
@@ -149,7 +149,7 @@ OWN = '''
 import numpy as np
 
 class Letters:
-    """A model of one's own: pictures by mean colour, texts by letters."""
+    """A model of one's own: images by mean colour, texts by letters."""
 
     def prepare_image(self, image):
         return np.asarray(image.convert("RGB").resize((8, 8)), np.float32) / 255
@@ -192,7 +192,7 @@ def own(folder: Path) -> Case:
     model = module.Letters()
     return Case(
         ModelSpec("python", "python:own_letters:Letters"),
-        lambda pictures: model.encode_images(np.stack([model.prepare_image(picture) for picture in pictures])),
+        lambda refs: model.encode_images(np.stack([model.prepare_image(ref) for ref in refs])),
         model.encode_texts,
         cuts_long_text=False,
     )
@@ -205,9 +205,9 @@ def recipe(folder: Path) -> Case:
     module = _write_module(folder, "old_recipe", RECIPE)
     model, transform, tokenizer = module.load_own(model_name="x", pretrained="3", cache_dir=None, device="cpu")
 
-    def images(pictures):
+    def images(refs):
         with torch.no_grad():
-            return as_array(model.encode_image(torch.stack([transform(picture) for picture in pictures])))
+            return as_array(model.encode_image(torch.stack([transform(ref) for ref in refs])))
 
     def texts(strings):
         with torch.no_grad():

@@ -24,7 +24,7 @@ def _documented(model, folder: Path, *, sees: bool) -> Case:
 
     return Case(
         ModelSpec("sentence-transformers", str(folder)),
-        (lambda pictures: encode([picture.convert("RGB") for picture in pictures])) if sees else None,
+        (lambda images: encode([image.convert("RGB") for image in images])) if sees else None,
         encode,
         parts=tuple(folder.rglob("model.safetensors")),
     )

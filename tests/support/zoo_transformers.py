@@ -25,9 +25,9 @@ def documented(folder: Path, *, family: str = "transformers", **text_options) ->
 
     model, processor = AutoModel.from_pretrained(folder).eval(), AutoProcessor.from_pretrained(folder)
 
-    def images(pictures):
+    def images(refs):
         with torch.no_grad():
-            inputs = processor(images=[picture.convert("RGB") for picture in pictures], return_tensors="pt")
+            inputs = processor(images=[ref.convert("RGB") for ref in refs], return_tensors="pt")
             return as_array(model.get_image_features(**inputs).pooler_output)
 
     def texts(strings):
@@ -90,7 +90,7 @@ def siglip2(folder: Path) -> Case:
 
 
 def siglip2_naflex(folder: Path) -> Case:
-    """SigLIP 2 for pictures of any shape."""
+    """SigLIP 2 for images of any shape."""
     from transformers import Siglip2Config, Siglip2ImageProcessor, Siglip2Model, Siglip2Processor
 
     seeded()
@@ -111,9 +111,9 @@ def _naflex_images(folder: Path):
     # The processor as a whole would put its own default patch size in place of the saved one.
     model, processor = AutoModel.from_pretrained(folder).eval(), AutoImageProcessor.from_pretrained(folder)
 
-    def images(pictures):
+    def images(refs):
         with torch.no_grad():
-            inputs = processor(images=[picture.convert("RGB") for picture in pictures], return_tensors="pt")
+            inputs = processor(images=[ref.convert("RGB") for ref in refs], return_tensors="pt")
             return as_array(model.get_image_features(**inputs).pooler_output)
 
     return images
@@ -178,9 +178,9 @@ def blip(folder: Path) -> Case:
     model = BlipForImageTextRetrieval.from_pretrained(folder).eval()
     processor = BlipProcessor.from_pretrained(folder)
 
-    def images(pictures):
+    def images(refs):
         with torch.no_grad():
-            inputs = processor(images=[picture.convert("RGB") for picture in pictures], return_tensors="pt")
+            inputs = processor(images=[ref.convert("RGB") for ref in refs], return_tensors="pt")
             vectors = model.vision_proj(model.vision_model(**inputs).last_hidden_state[:, 0])
             return as_array(torch.nn.functional.normalize(vectors, dim=-1))
 
@@ -194,7 +194,7 @@ def blip(folder: Path) -> Case:
 
 
 def blip2(folder: Path) -> Case:
-    """BLIP-2's retrieval head: the model's own outputs, the picture's queries averaged."""
+    """BLIP-2's retrieval head: the model's own outputs, the image's queries averaged."""
     import torch
     from transformers import Blip2Config, Blip2ForImageTextRetrieval, Blip2Processor, BlipImageProcessor
 
@@ -212,9 +212,9 @@ def blip2(folder: Path) -> Case:
     save(folder, Blip2ForImageTextRetrieval(config), Blip2Processor(pixels, tokenizer))
     model = Blip2ForImageTextRetrieval.from_pretrained(folder).eval()
 
-    def outputs(pictures, strings):
+    def outputs(refs, strings):
         with torch.no_grad():
-            seen = pixels(images=[picture.convert("RGB") for picture in pictures], return_tensors="pt")
+            seen = pixels(images=[ref.convert("RGB") for ref in refs], return_tensors="pt")
             read = tokenizer(
                 strings, padding=True, truncation=True, max_length=32, return_tensors="pt", return_token_type_ids=False
             )
@@ -223,7 +223,7 @@ def blip2(folder: Path) -> Case:
     blank = [__import__("PIL.Image").Image.new("RGB", (32, 32))]
     return Case(
         ModelSpec("transformers", str(folder)),
-        lambda pictures: as_array(outputs(pictures, ["a"]).image_embeds.mean(dim=1)),
+        lambda refs: as_array(outputs(refs, ["a"]).image_embeds.mean(dim=1)),
         lambda strings: as_array(outputs(blank, strings).text_embeds),
         parts=(folder / "model.safetensors",),
     )
@@ -278,9 +278,9 @@ def remote_code(folder: Path) -> Case:
     model = AutoModel.from_pretrained(folder, trust_remote_code=True).eval()
     processor = AutoProcessor.from_pretrained(folder, trust_remote_code=True)
 
-    def images(pictures):
+    def images(refs):
         with torch.no_grad():
-            inputs = processor(images=[picture.convert("RGB") for picture in pictures], return_tensors="pt")
+            inputs = processor(images=[ref.convert("RGB") for ref in refs], return_tensors="pt")
             return as_array(model.get_image_features(**inputs))
 
     def texts(strings):

@@ -8,13 +8,13 @@ import pytest
 
 import eyechart
 from eyechart.errors import DataError, UsageError
-from eyechart.generators.base import Access
-from eyechart.generators.open_clip import END, LONGEST, CocaGenerator, OpenClipFamily, greedy
 from eyechart.metrics.captions import score_captions
+from eyechart.models.generators.family import Access
+from eyechart.models.generators.open_clip import END, LONGEST, CocaGenerator, OpenClipFamily, greedy
 from eyechart.tasks.base import Material, NoEncoder
 from eyechart.tasks.captioning import Captioning
 from eyechart.types import Answer, Message, ModelCard, ModelSpec
-from support.data import picture, write_retrieval
+from support.data import noise_image, write_retrieval
 from support.encoders import constant_encoder
 from support.tasks import make_material, values
 
@@ -75,7 +75,7 @@ def coca(tmp_path_factory):
 
 
 class Told:
-    """A writer that was told what to say, by the position of the picture."""
+    """A writer that was told what to say, by the position of the image."""
 
     def __init__(self, *texts):
         self.card = ModelCard("test", "told", "0", "none")
@@ -87,10 +87,12 @@ class Told:
 
 
 def caption(tmp_path, *texts, captions=CAPTIONS, on_error="fail", **options):
-    listing = make_material(write_retrieval(tmp_path / "data", captions=captions), constant_encoder(), tmp_path).listing
+    manifest = make_material(
+        write_retrieval(tmp_path / "data", captions=captions), constant_encoder(), tmp_path
+    ).manifest
     writer, task = Told(*texts), Captioning()
     settings = task.settings(options)
-    material = Material(listing, NoEncoder(writer.card), None, on_error=on_error, writer=writer)
+    material = Material(manifest, NoEncoder(writer.card), None, on_error=on_error, writer=writer)
     return task.score(task.predict(material, settings), settings)
 
 
@@ -104,7 +106,7 @@ class TestScores:
         assert values(outcome) == pytest.approx(expected)
         assert list(outcome.metrics) == ["Bleu_1", "Bleu_2", "Bleu_3", "Bleu_4", "ROUGE_L", "CIDEr"]
 
-    def test_means_over_pictures_are_those_of_the_records(self, tmp_path):
+    def test_means_over_images_are_those_of_the_records(self, tmp_path):
         outcome = caption(tmp_path, "a dog on the grass", "some cats in bed", "the street of a city")
 
         for name in ("ROUGE_L", "CIDEr"):
@@ -143,10 +145,10 @@ class TestScores:
 
 
 class TestFailures:
-    BROKEN = Answer("", error="the picture cannot be decoded")
+    BROKEN = Answer("", error="the image cannot be decoded")
 
-    def test_a_picture_without_an_answer_ends_the_run(self, tmp_path):
-        with pytest.raises(DataError, match=r"1 pictures have no caption; the first: .*cannot be decoded"):
+    def test_an_image_without_an_answer_ends_the_run(self, tmp_path):
+        with pytest.raises(DataError, match=r"1 images have no caption; the first: .*cannot be decoded"):
             caption(tmp_path, self.BROKEN, *RIGHT[1:])
 
     def test_or_is_left_out_when_skipping(self, tmp_path):
@@ -180,12 +182,12 @@ def _no_network(self):
 
 class TestCoca:
     def test_captions_are_the_likeliest_tokens_of_the_model_itself(self, coca):
-        """Step by step with open_clip's own forward pass, one picture at a time."""
+        """Step by step with open_clip's own forward pass, one image at a time."""
         import torch
 
         generator = CocaGenerator(coca, Access(batch_size=2))
         model = generator.encoder.model
-        pixels = torch.from_numpy(np.stack([generator.encoder.prepare_image(picture(i)) for i in range(3)]))
+        pixels = torch.from_numpy(np.stack([generator.encoder.prepare_image(noise_image(i)) for i in range(3)]))
         with torch.inference_mode():
             together = greedy(model, pixels)
             for i in range(3):
@@ -197,10 +199,10 @@ class TestCoca:
                     tokens.append(int(logits.argmax()))
                 assert together[i].tolist()[: len(tokens)] == tokens
 
-    def test_a_broken_picture_is_an_error_of_its_own(self, coca):
-        from eyechart.media import Picture
+    def test_a_broken_image_is_an_error_of_its_own(self, coca):
+        from eyechart.io.media import ImageRef
 
-        answer = CocaGenerator(coca, Access()).generate([Message("user", (Picture("x", data=b"no"), "Describe"))])
+        answer = CocaGenerator(coca, Access()).generate([Message("user", (ImageRef("x", data=b"no"), "Describe"))])
 
         assert "cannot decode" in answer.error
 

@@ -8,7 +8,7 @@ import pytest
 from eyechart import plugins
 from eyechart.tasks.base import Material, NoEncoder
 from eyechart.types import Answer, ModelCard
-from support.data import picture, write_classification, write_multilabel, write_retrieval
+from support.data import noise_image, write_classification, write_multilabel, write_retrieval
 from support.encoders import constant_encoder, random_encoder
 from support.tasks import make_material, run_task
 
@@ -30,14 +30,14 @@ def retrieval(root):
     return "zeroshot_retrieval", "wds", write_retrieval(root, captions=captions)
 
 
-def save_pictures(root, n):
+def save_images(root, n):
     root.mkdir(parents=True, exist_ok=True)
     for i in range(n):
-        picture(i).save(root / f"{i}.png")
+        noise_image(i).save(root / f"{i}.png")
 
 
 def collection(root):
-    save_pictures(root, 40)
+    save_images(root, 40)
     documents = [
         {"_id": f"d{i}", "image": f"{i}.png"} if i % 2 else {"_id": f"d{i}", "text": f"text {i}"} for i in range(30)
     ]
@@ -51,7 +51,7 @@ def collection(root):
 
 
 def selection(root):
-    save_pictures(root, 60)
+    save_images(root, 60)
     rows = [
         {"images": [f"{2 * i}.png", f"{2 * i + 1}.png"], "texts": [f"one {i}", f"two {i}"]}
         if i % 2
@@ -63,7 +63,7 @@ def selection(root):
 
 
 def associations(root):
-    save_pictures(root, 50)
+    save_images(root, 50)
     rows = [
         {"images": [f"{5 * i + j}.png" for j in range(5)], "texts": [f"cue {i}"], "right": [[0, 0], [1, 0]]}
         for i in range(10)
@@ -73,7 +73,7 @@ def associations(root):
 
 
 def similarity(root):
-    save_pictures(root, 40)
+    save_images(root, 40)
     rows = [{"image_1": f"{i}.png", "image_2": f"{39 - i}.png", "score": i % 6} for i in range(40)]
     (root / "pairs.jsonl").write_text("\n".join(map(json.dumps, rows)))
     return "visual_sts", "pairs", root
@@ -85,7 +85,7 @@ def clustering(root):
 
 def probe(task):
     def make(root):
-        # The training pictures are others than those that are scored: noise that was seen would be known.
+        # The training images are others than those that are scored: noise that was seen would be known.
         write_classification(root, classes=CLASSES, labels=[i % 8 for i in range(48)])
         write_classification(root, classes=CLASSES, labels=[i % 8 for i in range(100)], split="train", first=1000)
         return task, "wds", root
@@ -117,9 +117,9 @@ def outcomes(make, encoders, tmp_path):
 
 
 def captions(tmp_path, say):
-    """Caption pictures with what a function says, which never looks."""
+    """Caption images with what a function says, which never looks."""
     truth = [[f"{WORDS[i % 8]} {WORDS[i % 5]} {WORDS[i % 3]} {WORDS[i % 7]}"] for i in range(40)]
-    listing = make_material(write_retrieval(tmp_path / "data", captions=truth), constant_encoder(), tmp_path).listing
+    manifest = make_material(write_retrieval(tmp_path / "data", captions=truth), constant_encoder(), tmp_path).manifest
     card = ModelCard("test", "blind", "0", "none")
 
     class Blind:
@@ -128,7 +128,7 @@ def captions(tmp_path, say):
 
     task = plugins.load("tasks", "captioning")()
     settings = task.settings({})
-    return task.score(task.predict(Material(listing, NoEncoder(card), None, writer=Blind()), settings), settings)
+    return task.score(task.predict(Material(manifest, NoEncoder(card), None, writer=Blind()), settings), settings)
 
 
 def test_every_registered_task_is_tried_here(tmp_path):

@@ -111,7 +111,7 @@ class TestDuplicateClasses:
         assert outcome.metrics["acc1"].chance == 0.5
         assert not outcome.notices
 
-    def test_pictures_of_the_second_class_can_be_right_then(self, tmp_path):
+    def test_images_of_the_second_class_can_be_right_then(self, tmp_path):
         root = write_classification(tmp_path / "data", n=30, classes=self.NAMES)
 
         apart, merged = (classify(root, tmp_path, merge_duplicate_classes=choice) for choice in (False, True))

@@ -19,7 +19,7 @@ RED, GREEN, BLUE = COLOURS
 
 
 def write_table(root, rows):
-    """Write a table of pictures: true class, colour, region."""
+    """Write a table of images: true class, colour, region."""
     root.mkdir(parents=True, exist_ok=True)
     lines = []
     for i, (label, colour, region) in enumerate(rows):
@@ -103,7 +103,7 @@ def test_retrieval_groups_are_queries_in_the_whole_gallery(tmp_path):
     outcome = score_with_groups(task, task.predict(material, settings), settings)
 
     groups = outcome.details["groups"]["region"]
-    # The southern caption says red, its picture is blue; the northern blue picture now ties with it.
+    # The southern caption says red, its image is blue; the northern blue image now ties with it.
     assert groups["south"]["image_retrieval_recall@1"] == 0.0
     assert groups["north"]["image_retrieval_recall@1"] == pytest.approx(2 / 3)
     assert outcome.metrics["image_retrieval_recall@1_worst_region"].value == 0.0
@@ -128,7 +128,7 @@ def test_a_column_that_is_not_there_is_an_error_that_names_those_that_are(tmp_pa
 
 
 def test_whole_numbers_are_written_without_a_point():
-    from eyechart.listing import Entry
+    from eyechart.manifest import Entry
     from eyechart.tasks.groups import _groups
 
     entries = [Entry(str(i), 0, (), (), {"year": value}) for i, value in enumerate((3.0, 3, "3", 3.5))]

@@ -1,9 +1,9 @@
-"""Many tasks on one dataset embed each picture once."""
+"""Many tasks on one dataset embed each image once."""
 
 import pytest
 
 import eyechart
-from eyechart.models.onnx import OnnxEncoder
+from eyechart.models.encoders.onnx import OnnxEncoder
 from support.data import write_classification, write_retrieval
 
 TINY = {"model_type": "onnx", "model": ["eyechart-tiny"], "pretrained": ["eyechart-tiny"]}

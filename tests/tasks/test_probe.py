@@ -8,10 +8,10 @@ import eyechart
 from eyechart.datasets.webdataset import open_webdataset
 from eyechart.demo import data_folder
 from eyechart.errors import DataError, UsageError
-from eyechart.files import cache_root
+from eyechart.io.files import cache_root
 from eyechart.metrics.vectors import unit
-from eyechart.models.base import LazyEncoder
-from eyechart.models.onnx import OnnxFamily
+from eyechart.models.encoders.onnx import OnnxFamily
+from eyechart.models.family import LazyEncoder
 from eyechart.types import DatasetSpec, ModelSpec
 from support.data import encoded, write_classification, write_shards
 from support.encoders import SmallEncoder, random_encoder
@@ -20,40 +20,40 @@ from support.tasks import make_material, run_task, values
 TINY = {"model_type": "onnx", "model": ["eyechart-tiny"], "pretrained": ["eyechart-tiny"]}
 
 
-def write_split(root, split, pictures, labels, classes):
+def write_split(root, split, images, labels, classes):
     (root / "classnames.txt").write_text("\n".join(classes) + "\n")
     rows = [
         [(f"s{i:07d}.png", png), (f"s{i:07d}.cls", str(label).encode())]
-        for i, (png, label) in enumerate(zip(pictures, labels, strict=True))
+        for i, (png, label) in enumerate(zip(images, labels, strict=True))
     ]
     write_shards(root / split, rows, 2)
 
 
 @pytest.fixture(scope="module")
 def digits(tmp_path_factory):
-    """scikit-learn's handwritten digits as pictures: 700 to learn from, 500 to be scored."""
+    """scikit-learn's handwritten digits as images: 700 to learn from, 500 to be scored."""
     from sklearn.datasets import load_digits
 
     root = tmp_path_factory.mktemp("digits")
     data = load_digits()
     order = np.random.default_rng(0).permutation(len(data.target))
-    pictures = [encoded(Image.fromarray((image * 15).astype(np.uint8))) for image in data.images[order]]
+    images = [encoded(Image.fromarray((image * 15).astype(np.uint8))) for image in data.images[order]]
     labels, names = data.target[order], [f"the digit {i}" for i in range(10)]
-    write_split(root, "train", pictures[:700], labels[:700], names)
-    write_split(root, "test", pictures[700:1200], labels[700:1200], names)
+    write_split(root, "train", images[:700], labels[:700], names)
+    write_split(root, "test", images[700:1200], labels[700:1200], names)
     return root
 
 
 @pytest.fixture(scope="module")
 def garments(tmp_path_factory):
-    """The demo's pictures of garments: 400 to learn from, 200 to be scored."""
+    """The demo's images of garments: 400 to learn from, 200 to be scored."""
     root = tmp_path_factory.mktemp("garments")
     source = open_webdataset(DatasetSpec("garments", "wds", str(data_folder("garments"))))
     samples = [sample for shard in source.shards() for sample in shard]
     order = np.random.default_rng(0).permutation(len(samples))
-    pictures, labels = [samples[i].image.read() for i in order], [samples[i].label for i in order]
-    write_split(root, "train", pictures[:400], labels[:400], source.info.classnames)
-    write_split(root, "test", pictures[400:], labels[400:], source.info.classnames)
+    images, labels = [samples[i].image.read() for i in order], [samples[i].label for i in order]
+    write_split(root, "train", images[:400], labels[:400], source.info.classnames)
+    write_split(root, "test", images[400:], labels[400:], source.info.classnames)
     return root
 
 
@@ -64,7 +64,7 @@ def shared_cache(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def one_cache(shared_cache, monkeypatch):
-    """Embed the pictures once for all tests of this file."""
+    """Embed the images once for all tests of this file."""
     monkeypatch.setenv("EYECHART_CACHE", str(shared_cache))
 
 
@@ -94,7 +94,7 @@ def with_pixels(root, task, shared_cache, **options):
 def features(material):
     """Return unit vectors and labels of the training and the test split."""
     return [
-        (unit(part.model.images(part.listing).vectors), np.array([entry.label for entry in part.listing.entries]))
+        (unit(part.model.images(part.manifest).vectors), np.array([entry.label for entry in part.manifest.entries]))
         for part in (material.split("train"), material)
     ]
 
@@ -139,7 +139,7 @@ class TestDigits:
 
 
 class TestGarments:
-    """The embedded model on the demo's pictures, through files, store and results."""
+    """The embedded model on the demo's images, through files, store and results."""
 
     def test_the_logistic_probe_is_within_a_fifth_of_a_point_of_scikit_learns(self, garments, tmp_path):
         result = evaluate(garments, tmp_path, "logistic_probe")
@@ -169,7 +169,7 @@ def small(root, *, train=30, val=0):
 
 
 class TestWhatIsLearntFrom:
-    def test_few_shots_embed_no_more_pictures_than_were_drawn(self, tmp_path):
+    def test_few_shots_embed_no_more_images_than_were_drawn(self, tmp_path):
         encoder = random_encoder()
         root = write_classification(tmp_path / "data", n=12)
         write_classification(root, n=30, split="train", first=1000)
@@ -209,20 +209,20 @@ class TestWhatIsLearntFrom:
 
         assert unit_length.records != raw.records
 
-    def test_too_few_pictures_of_a_class_are_an_error_that_says_how_many_there_are(self, tmp_path):
+    def test_too_few_images_of_a_class_are_an_error_that_says_how_many_there_are(self, tmp_path):
         material = make_material(small(tmp_path / "data"), random_encoder(), tmp_path)
 
-        with pytest.raises(DataError, match=r"fewer than 11 training pictures.*10.*\n.*--fewshot_k 10"):
+        with pytest.raises(DataError, match=r"fewer than 11 training images.*10.*\n.*--fewshot_k 10"):
             run_task("knn", material, fewshot_k=11)
 
-    def test_a_broken_training_picture_is_counted_when_skipping(self, tmp_path):
+    def test_a_broken_training_image_is_counted_when_skipping(self, tmp_path):
         root = small(tmp_path / "data", train=4)
-        broken = [("s9.png", b"not a picture"), ("s9.cls", b"0")]
+        broken = [("s9.png", b"not an image"), ("s9.cls", b"0")]
         write_shards(root / "train", [[("s1.png", encoded(Image.new("RGB", (9, 9)))), ("s1.cls", b"1")], broken], 1)
 
         outcome = run_task("knn", make_material(root, random_encoder(), tmp_path, on_error="skip"))
 
-        assert [notice.kind for notice in outcome.notices] == ["unusable_training_pictures"]
+        assert [notice.kind for notice in outcome.notices] == ["unusable_training_images"]
 
 
 class TestChance:

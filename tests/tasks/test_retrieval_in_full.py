@@ -1,4 +1,4 @@
-"""What zero-shot retrieval gives besides hit rates, and retrieval in collections of texts and pictures."""
+"""What zero-shot retrieval gives besides hit rates, and retrieval in collections of texts and images."""
 
 import json
 
@@ -24,8 +24,8 @@ def trec(material, metric):
     """Compute a metric for both directions with trec_eval's own code."""
     import pytrec_eval
 
-    entries = material.listing.entries
-    images = unit(material.model.images(material.listing).vectors)
+    entries = material.manifest.entries
+    images = unit(material.model.images(material.manifest).vectors)
     captions = [(f"{i}#{j}", i, text) for i, entry in enumerate(entries) for j, text in enumerate(entry.texts)]
     texts = unit(material.model.texts([text for _, _, text in captions]))
     scores = texts @ images.T
@@ -97,7 +97,7 @@ def test_fewer_queries_search_the_same_gallery(material):
 
 
 def write_collection(root, documents, queries, relevance):
-    """Write a collection; an item is a text, or a colour for a picture, or both."""
+    """Write a collection; an item is a text, or a colour for an image, or both."""
 
     def rows(items):
         for name, item in items.items():
@@ -126,7 +126,7 @@ def search(root, tmp_path, **options):
 
 
 class TestCollections:
-    def test_picture_to_picture(self, tmp_path):
+    def test_image_to_image(self, tmp_path):
         documents = {"red": "#ff0000", "green": "#00ff00", "blue": "#0000ff"}
         root = write_collection(
             tmp_path / "data",
@@ -141,20 +141,20 @@ class TestCollections:
         assert values(outcome)["hit_rate_at_1"] == 0.5
         assert outcome.details["gallery"] == {"image": 3}
 
-    def test_a_mixed_gallery_ranks_texts_and_pictures_together(self, tmp_path):
+    def test_a_mixed_gallery_ranks_texts_and_images_together(self, tmp_path):
         documents = {
-            "picture of red": "#ff0000",
+            "image of red": "#ff0000",
             "text on red": "9 1 0",
             "text on blue": "0 0 1",
             "both": ("#10ff00", "0 1 0"),
         }
         root = write_collection(
-            tmp_path / "data", documents, {"q": "1 0 0"}, [("q", "text on red", 1), ("q", "picture of red", 1)]
+            tmp_path / "data", documents, {"q": "1 0 0"}, [("q", "text on red", 1), ("q", "image of red", 1)]
         )
 
         outcome = search(root, tmp_path)
 
-        assert outcome.records[0]["top"] == ["picture of red", "text on red", "both", "text on blue"]
+        assert outcome.records[0]["top"] == ["image of red", "text on red", "both", "text on blue"]
         assert outcome.details["gallery"] == {"image": 1, "text": 2, "image+text": 1}
         assert outcome.details["found_first"] == {"image": 1}
         assert values(outcome)["recall_at_1"] == 0.5
@@ -206,7 +206,7 @@ class TestCollections:
         ]
         assert len(search(root, tmp_path, metrics="full").metrics) == 36
 
-    def test_a_broken_picture_leaves_its_items_out_and_is_counted(self, tmp_path):
+    def test_a_broken_image_leaves_its_items_out_and_is_counted(self, tmp_path):
         root = write_collection(
             tmp_path / "data",
             {"a": "#ff0000", "b": "#00ff00"},

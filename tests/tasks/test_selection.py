@@ -1,4 +1,4 @@
-"""Selection on small folders whose scores are worked out by hand: a picture is a colour, a caption three numbers."""
+"""Selection on small folders whose scores are worked out by hand: an image is a colour, a caption three numbers."""
 
 import json
 
@@ -13,8 +13,8 @@ RED, GREEN, BLUE, YELLOW = "#ff0000", "#00ff00", "#0000ff", "#ffff00"
 CAPTIONS = {RED: "red 1 0 0", GREEN: "green 0 1 0", BLUE: "blue 0 0 1", YELLOW: "yellow 1 1 0"}
 
 
-def picture(folder, colour):
-    """Save a picture of one colour and return its name."""
+def image(folder, colour):
+    """Save an image of one colour and return its name."""
     name = f"{colour[1:]}.png"
     (folder / "images").mkdir(parents=True, exist_ok=True)
     Image.new("RGB", (8, 8), colour).save(folder / "images" / name)
@@ -22,10 +22,10 @@ def picture(folder, colour):
 
 
 def write(folder, *rows):
-    """Write questions: colours of the pictures, texts, and optionally which belong together."""
+    """Write questions: colours of the images, texts, and optionally which belong together."""
     lines = []
     for images, texts, *rest in rows:
-        row = {"images": [picture(folder, colour) for colour in images], "texts": texts}
+        row = {"images": [image(folder, colour) for colour in images], "texts": texts}
         lines.append(json.dumps(row | (rest[0] if rest else {})))
     (folder / "questions.jsonl").write_text("\n".join(lines))
     return folder
@@ -58,7 +58,7 @@ class TestWinoground:
         assert outcome.details["ties"] == 1
 
     def test_directions_are_judged_apart(self, tmp_path):
-        # Red lies at 0 degrees, yellow at 45, the captions at 30 and 50: each picture is nearer to its own caption,
+        # Red lies at 0 degrees, yellow at 45, the captions at 30 and 50: each image is nearer to its own caption,
         # but the first caption is nearer to yellow than to red.
         folder = write(tmp_path / "data", ([RED, YELLOW], ["0.866 0.5 0", "0.643 0.766 0"]))
 
@@ -94,14 +94,14 @@ class TestSugarCrepe:
         assert values(outcome) == {"text_acc": 0.25, "acc": 0.25}
         assert outcome.details["ties"] == 2
 
-    def test_the_only_picture_is_no_choice(self, tmp_path):
+    def test_the_only_image_is_no_choice(self, tmp_path):
         assert "image_acc" not in select(write(tmp_path / "data", *self.ROWS), tmp_path).metrics
 
     def test_a_constant_scorer_gets_nothing_although_the_right_caption_stands_first(self, tmp_path):
         assert values(select(write(tmp_path / "data", *self.ROWS), tmp_path, constant_encoder()))["acc"] == 0
 
 
-def test_imagecode_style_is_one_text_and_many_pictures(tmp_path):
+def test_imagecode_style_is_one_text_and_many_images(tmp_path):
     rows = [
         ([RED, GREEN, BLUE], [CAPTIONS[colour]], {"right": [[place, 0]]}) for place, colour in ((0, RED), (1, BLUE))
     ]
@@ -113,7 +113,7 @@ def test_imagecode_style_is_one_text_and_many_pictures(tmp_path):
 
 
 class TestWinoGavil:
-    def test_several_right_pictures_are_scored_by_jaccard(self, tmp_path):
+    def test_several_right_images_are_scored_by_jaccard(self, tmp_path):
         few = ([RED, YELLOW, GREEN, BLUE, "#00ffff"], ["warm 2 1 0"], {"right": [[0, 0], [1, 0]]})
         half = ([RED, YELLOW, GREEN, BLUE, "#00ffff"], ["warm 2 1 0"], {"right": [[0, 0], [3, 0]]})
 
@@ -134,7 +134,7 @@ class TestWinoGavil:
 
 
 class TestIncompleteQuestions:
-    def test_a_question_that_lost_a_picture_is_counted_as_failed(self, tmp_path):
+    def test_a_question_that_lost_an_image_is_counted_as_failed(self, tmp_path):
         folder = write(tmp_path / "data", RIGHT, ([BLUE, RED], ["0 0 1", "1 0 0"]))
         (folder / "images" / "0000ff.png").write_bytes(b"broken")
         material = make_material(folder, literal_encoder(), tmp_path, reader="selection", on_error="skip")
@@ -145,7 +145,7 @@ class TestIncompleteQuestions:
 
         assert [entry.id for entry in prediction.entries] == ["1/0", "1/1"]
         assert [failure.id for failure in prediction.failures] == ["2/0", "2/1"]
-        assert prediction.failures[1].reason == "question 2 lacks another picture"
+        assert prediction.failures[1].reason == "question 2 lacks another image"
 
     def test_nothing_to_choose_is_refused(self, tmp_path):
         with pytest.raises(DataError, match="nothing to choose from"):

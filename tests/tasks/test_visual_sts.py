@@ -72,7 +72,7 @@ def test_half_a_pair_is_counted_as_failed(tmp_path):
     prediction = VisualSts().predict(material, {})
 
     assert len(prediction.entries) == 10
-    assert [failure.reason for failure in prediction.failures][-1] == "the other picture of the pair is missing"
+    assert [failure.reason for failure in prediction.failures][-1] == "the other image of the pair is missing"
 
 
 def test_the_folder_is_recognised(tmp_path):

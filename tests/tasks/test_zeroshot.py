@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from eyechart.datasets.webdataset import open_webdataset
-from eyechart.engine.local import LocalEmbeddings
 from eyechart.errors import DataError, UsageError
-from eyechart.listing import list_dataset
+from eyechart.inference.embeddings import LocalEmbeddings
+from eyechart.manifest import read_manifest
 from eyechart.metrics.vectors import unit
-from eyechart.store import EmbeddingStore
+from eyechart.store.vectors import EmbeddingStore
 from eyechart.tasks.base import Material
 from eyechart.tasks.prompts import check_template, class_texts, class_vectors, fill
 from eyechart.tasks.zeroshot_classification import ZeroshotClassification
@@ -19,9 +19,9 @@ from support.encoders import DIM, SmallEncoder, lazy, no_other_split, random_enc
 
 
 def material(root, tmp_path, encoder=None, **options):
-    listing = list_dataset(open_webdataset(DatasetSpec("wds/x", "wds", str(root), options=options)))
+    manifest = read_manifest(open_webdataset(DatasetSpec("wds/x", "wds", str(root), options=options)))
     model = LocalEmbeddings(lazy(encoder or random_encoder()), EmbeddingStore(tmp_path / "store"))
-    return Material(listing, model, no_other_split)
+    return Material(manifest, model, no_other_split)
 
 
 def run(task, material, **options):
@@ -163,7 +163,7 @@ class TestRetrieval:
         with pytest.raises(UsageError, match="recall_k must be 1 or more"):
             ZeroshotRetrieval().settings({"recall_k": [k]})
 
-    def test_the_same_caption_on_two_pictures_ties_and_is_reported(self, tmp_path):
+    def test_the_same_caption_on_two_images_ties_and_is_reported(self, tmp_path):
         root = write_retrieval(tmp_path / "data", captions=[["same"], ["same"]])
 
         outcome = run(ZeroshotRetrieval(), material(root, tmp_path), recall_k=[1])
@@ -173,12 +173,12 @@ class TestRetrieval:
 
 
 def oracle(root) -> SmallEncoder:
-    """Return an encoder that was told the answers: a picture's vector is that of its class's name."""
+    """Return an encoder that was told the answers: an image's vector is that of its class's name."""
     names = ("cat", "dog", "bird")
-    listing = list_dataset(open_webdataset(DatasetSpec("wds/x", "wds", str(root))))
+    manifest = read_manifest(open_webdataset(DatasetSpec("wds/x", "wds", str(root))))
     encoder = SmallEncoder("oracle", lambda _: np.zeros(DIM, np.float32))
     pixels = {}
-    for sample, entry in zip(listing.samples(), listing.entries, strict=True):
+    for sample, entry in zip(manifest.samples(), manifest.entries, strict=True):
         pixels[encoder.prepare_image(sample.image.decode()).tobytes()] = entry.label
 
     def vector(content: bytes) -> np.ndarray:

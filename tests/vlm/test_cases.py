@@ -16,7 +16,7 @@ from eyechart.vlm.predict import predict
 from eyechart.vlm.rows import Table
 from eyechart.vlm.tables import dump, load_table
 from eyechart.vlm.tsv import write_tsv
-from support.vlm_data import picture_cell, write_benchmark
+from support.vlm_data import image_cell, write_benchmark
 
 FILE = Path(__file__).parent.parent / "metrics" / "data" / "vlm_cases.json"
 CASES = [case for case in json.loads(FILE.read_text(encoding="utf-8"))["cases"] if "quirk" not in case]
@@ -27,17 +27,17 @@ def cases(*functions):
     return pytest.mark.parametrize("case", found, ids=[case["id"] for case in found])
 
 
-def real_pictures(cell):
-    """Put pictures where a case has a mark for one."""
+def real_images(cell):
+    """Put images where a case has a mark for one."""
     if not isinstance(cell, str):
         return cell
-    return cell.replace("<b64 8x8>", picture_cell(8, 8)).replace("<b64 16x8>", picture_cell(16, 8, (5, 90, 200)))
+    return cell.replace("<b64 8x8>", image_cell(8, 8)).replace("<b64 16x8>", image_cell(16, 8, (5, 90, 200)))
 
 
 @cases("build_prompt")
 def test_prompts(case, lmu_data):
     args = case["args"]
-    rows = [{key: real_pictures(value) for key, value in row.items()} for row in args["rows"]]
+    rows = [{key: real_images(value) for key, value in row.items()} for row in args["rows"]]
     lmu_data.mkdir(exist_ok=True)
     write_tsv(lmu_data / f"{args['dataset']}.tsv", Table(rows))
 
@@ -64,7 +64,7 @@ def with_apple(value, apple):
 @cases("preproc_content")
 def test_messages_become_lists_of_dicts(case, tmp_path):
     apple = tmp_path / "apple.jpg"
-    vlm.decode_base64_to_image_file(picture_cell(), apple)
+    vlm.decode_base64_to_image_file(image_cell(), apple)
     inputs = with_apple(case["args"]["inputs"], apple)
 
     if case["expected"] == "AssertionError":
@@ -75,7 +75,7 @@ def test_messages_become_lists_of_dicts(case, tmp_path):
 
 
 @cases("message_to_promptimg(local BaseModel)", "message_to_promptimg(BaseAPI)")
-def test_one_text_and_one_picture(case):
+def test_one_text_and_one_image(case):
     model = vlm.BaseAPI() if "API" in case["fn"] else vlm.BaseModel()
 
     assert list(model.message_to_promptimg(case["args"]["message"])) == case["expected"]

@@ -1,4 +1,4 @@
-"""Dataset classes: recipes of others, tables of one's own, pictures that misbehave, files from elsewhere."""
+"""Dataset classes: recipes of others, tables of one's own, images that misbehave, files from elsewhere."""
 
 import hashlib
 import http.server
@@ -13,7 +13,7 @@ from eyechart.vlm.benchmarks import known_benchmarks
 from eyechart.vlm.download import fetch
 from eyechart.vlm.ratings import RATINGS
 from eyechart.vlm.tables import dump
-from support.vlm_data import picture_cell, write_benchmark
+from support.vlm_data import image_cell, write_benchmark
 
 # A benchmark written by the recipe for VLMEvalKit; only its import line names us.
 RECIPE = """
@@ -177,9 +177,9 @@ def test_an_unknown_name_gives_the_nearest():
     assert "MMStar" in caught.value.advice
 
 
-def test_rows_share_a_picture_by_index(lmu_data):
+def test_rows_share_an_image_by_index(lmu_data):
     rows = [
-        {"index": 5, "image": picture_cell(9, 9), "question": "q"},
+        {"index": 5, "image": image_cell(9, 9), "question": "q"},
         {"index": 1000005, "image": "5", "question": "q"},
         {"index": 6, "image": "1000005", "question": "q"},
     ]
@@ -189,15 +189,15 @@ def test_rows_share_a_picture_by_index(lmu_data):
     [first], [second] = dataset.dump_image(0), dataset.dump_image(1)
 
     assert first != second
-    assert vlm.encode_image_file_to_base64(first) == vlm.encode_image_file_to_base64(second) == picture_cell(9, 9)
+    assert vlm.encode_image_file_to_base64(first) == vlm.encode_image_file_to_base64(second) == image_cell(9, 9)
     with pytest.raises(DataError, match="neither base64 nor the index"):
         dataset.dump_image(2)  # one step only, as in the original
 
 
-def test_relative_paths_are_found_beside_the_pictures(lmu_data, tmp_path):
+def test_relative_paths_are_found_beside_the_images(lmu_data, tmp_path):
     folder = lmu_data / "images" / "Named"
     folder.mkdir(parents=True)
-    vlm.decode_base64_to_image_file(picture_cell(), folder / "cat.png")
+    vlm.decode_base64_to_image_file(image_cell(), folder / "cat.png")
     (lmu_data / "Named.tsv").write_text("index\timage_path\tquestion\n0\tcat.png\tq\n")
 
     message = vlm.build_dataset("Named").build_prompt(0)
@@ -220,7 +220,7 @@ def test_a_path_that_leaves_the_folder_is_refused(lmu_data, tmp_path, name):
     assert (tmp_path / "outside.png").read_bytes() == b"secret"
 
 
-def test_a_picture_bomb_is_refused(lmu_data):
+def test_an_image_bomb_is_refused(lmu_data):
     import base64
     import io
 
@@ -262,14 +262,14 @@ def test_a_repeated_index_is_refused(lmu_data):
         vlm.build_dataset("Twice")
 
 
-def test_rows_without_a_picture_are_left_out_and_counted(lmu_data):
+def test_rows_without_an_image_are_left_out_and_counted(lmu_data):
     rows = [{"index": 0, "question": "q"}, {"index": 1, "image": None, "question": "q"}]
     write_benchmark(lmu_data / "Some.tsv", rows)
 
     dataset = vlm.build_dataset("Some")
 
     assert len(dataset) == 1
-    assert [(notice.kind, notice.count) for notice in dataset.notices] == [("rows_without_picture", 1)]
+    assert [(notice.kind, notice.count) for notice in dataset.notices] == [("rows_without_image", 1)]
 
 
 @pytest.fixture
@@ -367,9 +367,9 @@ def test_benchmarks_are_listed_by_whether_they_need_a_judge(capsys):
     assert captions.split()[0] == "COCO_VAL"
 
 
-def test_requests_and_places_of_pictures(lmu_data):
+def test_requests_and_places_of_images(lmu_data):
     """Facts of the prompts that no recorded case shows."""
-    pair = f"['{picture_cell(8, 8)}', '{picture_cell(16, 8)}']"
+    pair = f"['{image_cell(8, 8)}', '{image_cell(16, 8)}']"
     write_benchmark(lmu_data / "AMBER.tsv", [{"index": 0, "question": "Is it red?", "answer": "yes"}])
     write_benchmark(lmu_data / "Pair.tsv", [{"index": 0, "image": pair, "question": "Same?", "A": "x", "B": "y"}])
     write_benchmark(lmu_data / "Short.tsv", [{"index": 0, "question": "Who?", "answer": "me"}])

@@ -17,7 +17,7 @@ from eyechart.stats import wilson
 from eyechart.vlm.tables import load_table
 from support.coco_qa import write_coco_qa
 from support.openai_server import OpenAIServer, Status
-from support.vlm_data import picture_cell, write_benchmark
+from support.vlm_data import image_cell, write_benchmark
 
 
 @pytest.fixture
@@ -296,7 +296,7 @@ def test_broken_rows_fail_alone_with_one_message_each(lmu_data, tmp_path):
         [result] = evaluate(**settings(tmp_path, server), on_error="skip")
 
     reasons = {failure["id"]: failure["reason"] for failure in result.failures}
-    assert "cannot decode the picture" in reasons["1"]
+    assert "cannot decode the image" in reasons["1"]
     assert "leaves the folder" in reasons["2"]
     assert "neither base64 nor the index" in reasons["3"]
     assert result.counts["scored"] == 1
@@ -357,9 +357,9 @@ def test_encoders_and_questions_do_not_mix(lmu_data, tmp_path, capsys):
     assert "Only models that write" in said
 
 
-def test_pictures_in_memory_are_shared_by_content(lmu_data, tmp_path):
-    """Two questions on the same picture are one cluster for the interval, and equal prompts are asked once."""
-    same = picture_cell(20, 20)
+def test_images_in_memory_are_shared_by_content(lmu_data, tmp_path):
+    """Two questions on the same image are one cluster for the interval, and equal prompts are asked once."""
+    same = image_cell(20, 20)
     rows = [{"index": i, "image": same, "question": f"q{i % 2}", "answer": "yes"} for i in range(4)]
     write_benchmark(lmu_data / "COCOQA.tsv", rows)
     with OpenAIServer(answer=lambda body: "yes") as server:

@@ -8,11 +8,11 @@ from eyechart import vlm
 from eyechart.errors import UsageError
 from eyechart.types import Message, ModelSpec
 from eyechart.vlm.python_models import PythonFamily, PythonGenerator
-from support.vlm_data import picture_cell, write_benchmark
+from support.vlm_data import image_cell, write_benchmark
 
 
 class Echo(vlm.BaseModel):
-    """Says what it sees: the names of pictures, and texts."""
+    """Says what it sees: the names of images, and texts."""
 
     INTERLEAVE = False
 
@@ -27,7 +27,7 @@ class Echo(vlm.BaseModel):
 @pytest.fixture
 def apple(tmp_path):
     path = tmp_path / "apple.png"
-    vlm.decode_base64_to_image_file(picture_cell(), path)
+    vlm.decode_base64_to_image_file(image_cell(), path)
     return str(path)
 
 
@@ -44,7 +44,7 @@ def test_every_form_of_message_means_the_same(apple):
 
 
 def test_data_urls_become_files(lmu_data):
-    [item] = vlm.preproc_content([f"data:image/png;base64,{picture_cell()}"])
+    [item] = vlm.preproc_content([f"data:image/png;base64,{image_cell()}"])
 
     assert item["type"] == "image"
     assert item["value"].startswith(str(lmu_data / "files"))
@@ -83,7 +83,7 @@ def test_a_failing_chat_drops_its_oldest_turns():
         Forgetful().chat(turns[:2])
 
 
-def test_several_pictures_leave_their_places_in_an_apis_prompt():
+def test_several_images_leave_their_places_in_an_apis_prompt():
     message = [
         {"type": "text", "value": "first"},
         {"type": "image", "value": "a.png"},

@@ -221,7 +221,7 @@ print(len(dataset), int(status.partition("VmHWM:")[2].split()[0]) // 1024)
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the peak is read from /proc")
 def test_a_large_file_streams(lmu_data):
     megabytes, most = (1000, 500) if os.environ.get("EYECHART_LARGE") else (150, 120)
-    cell = _large_picture()
+    cell = _large_image()
     path = lmu_data / "Large.tsv"
     path.parent.mkdir(parents=True, exist_ok=True)
     count = megabytes * 1_000_000 // len(cell) + 1
@@ -240,8 +240,8 @@ def test_a_large_file_streams(lmu_data):
     assert peak < most, f"{peak} MB"
 
 
-def _large_picture() -> str:
-    """Return a picture of noise, 3 MB in base64."""
+def _large_image() -> str:
+    """Return an image of noise, 3 MB in base64."""
     import base64
 
     import numpy as np

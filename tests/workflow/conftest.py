@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from support.data import picture
+from support.data import noise_image
 from support.retrieval_data import write_queries
 
 QUERIES = {
@@ -27,14 +27,14 @@ def here(tmp_path, monkeypatch):
 
 @pytest.fixture
 def custom(here):
-    """The folder of the documentation's example: five pictures with one or two queries each."""
+    """The folder of the documentation's example: five images with one or two queries each."""
     folder = Path("custom_eval/multimodal")
     (folder / "images").mkdir(parents=True)
     (folder / "text-image-retrieval").mkdir()
     rows = []
     for seed, (name, queries) in enumerate(QUERIES.items()):
         path = folder / "images" / f"{name}.jpg"
-        picture(seed).save(path)
+        noise_image(seed).save(path)
         rows.append({"image_path": str(path), "query": queries})
     write_queries(folder / "text-image-retrieval", rows)
     return str(folder / "text-image-retrieval")

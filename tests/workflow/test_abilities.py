@@ -29,16 +29,16 @@ def folder_of(kind: str, *files: str) -> str:
 
 
 def test_a_clip_model_does_not_write_captions(custom):
-    with pytest.raises(EyechartError, match="clip model, which does not write text about pictures"):
+    with pytest.raises(EyechartError, match="clip model, which does not write text about images"):
         run_task(with_model(custom, "image_caption", model_name=folder_of("clip", "preprocessor_config.json")))
 
 
-def test_a_text_encoder_does_not_see_pictures(custom):
+def test_a_text_encoder_does_not_see_images(custom):
     with pytest.raises(EyechartError, match="reads texts only"):
         run_task(with_model(custom, None, model_name=minilm()))
 
 
-def test_a_plain_language_model_does_not_see_pictures(custom):
+def test_a_plain_language_model_does_not_see_images(custom):
     with pytest.raises(EyechartError, match="reads texts only"):
         run_task(with_model(custom, None, model_name=folder_of("bert")))
 

@@ -12,16 +12,16 @@ from PIL import Image
 from eyechart import run_task
 from eyechart.api.errors import BudgetExceededError, KeyRefusedError, ModelNotServedError, UnreachableError
 from eyechart.errors import DataError, UsageError
-from support.data import picture, write_classification
+from support.data import noise_image, write_classification
 from support.openai_server import OpenAIServer, Status, first_attempts
-from support.retrieval_data import caption_config, many_pictures, read_rows, write_queries
+from support.retrieval_data import caption_config, many_images, read_rows, write_queries
 
 MODEL = ("internvl2-8b",)
 DATA = Path("outputs/internvl2-8b/custom/retrieval_data")
 
 
-def sent_picture(body):
-    """Return the picture that a request carries."""
+def sent_image(body):
+    """Return the image that a request carries."""
     [part] = [part for part in body["messages"][-1]["content"] if part["type"] == "image_url"]
     data = part["image_url"]["url"].split(",", 1)[1]
     return Image.open(io.BytesIO(base64.b64decode(data)))
@@ -57,7 +57,7 @@ def test_the_result_has_the_documented_keys_and_stands_in_both_documented_places
     assert json.loads(Path("outputs/internvl2-8b/custom/custom_image_caption.json").read_text()) == body
 
 
-def test_each_caption_can_be_traced_to_its_picture(custom):
+def test_each_caption_can_be_traced_to_its_image(custom):
     with OpenAIServer(models=MODEL) as server:
         [result] = run_task(caption_config(server, custom))
 
@@ -76,7 +76,7 @@ def test_the_limit_is_exact_whatever_the_batch_size(custom, limit):
     assert len(read_rows(DATA / "corpus.jsonl")) == limit
 
 
-def test_the_prompt_and_the_picture_are_sent_as_they_are(custom):
+def test_the_prompt_and_the_image_are_sent_as_they_are(custom):
     config = caption_config(server := OpenAIServer(models=MODEL), custom, limit=1)
     config["eval_config"]["eval"]["models"][0] |= {"prompt": "What is {this}?", "max_tokens": 50}
     with server:
@@ -85,19 +85,19 @@ def test_the_prompt_and_the_picture_are_sent_as_they_are(custom):
     [request] = [request for request in server.requests if request.method == "POST"]
     assert request.body["messages"][0]["content"][1] == {"type": "text", "text": "What is {this}?"}
     assert (request.body["max_tokens"], request.body["temperature"]) == (50, 0.0)
-    assert sent_picture(request.body).size == (40, 30)
+    assert sent_image(request.body).size == (40, 30)
 
 
-def test_pictures_of_any_form_arrive_as_servers_can_read_them(here):
+def test_images_of_any_form_arrive_as_servers_can_read_them(here):
     Path("d").mkdir()
     rows = []
     for name, image in {
         "transparent.png": Image.new("RGBA", (20, 20), (255, 0, 0, 0)),
-        "palette.gif": picture(1).quantize(),
+        "palette.gif": noise_image(1).quantize(),
         "deep.tiff": Image.fromarray(np.full((9, 9), 65535, np.uint16)),
-        "print.tiff": picture(2).convert("CMYK"),
+        "print.tiff": noise_image(2).convert("CMYK"),
         "huge.png": Image.new("L", (6000, 40), 128),
-        "modern.webp": picture(3),
+        "modern.webp": noise_image(3),
     }.items():
         image.save(f"d/{name}")
         rows.append({"image_path": name, "query": name})
@@ -107,7 +107,7 @@ def test_pictures_of_any_form_arrive_as_servers_can_read_them(here):
         [result] = run_task(caption_config(server, "d"))
 
     assert result.facts["conversion_successful"] is True
-    arrived = [sent_picture(request.body) for request in server.requests if request.method == "POST"]
+    arrived = [sent_image(request.body) for request in server.requests if request.method == "POST"]
     assert {image.format for image in arrived} <= {"JPEG", "PNG"}
     assert {image.mode for image in arrived} <= {"RGB", "L"}
     assert max(max(image.size) for image in arrived) == 2048
@@ -115,9 +115,9 @@ def test_pictures_of_any_form_arrive_as_servers_can_read_them(here):
     assert transparent.convert("RGB").getpixel((5, 5)) == (255, 255, 255)
 
 
-def test_a_picture_that_fails_is_listed_and_the_result_says_so(custom):
+def test_an_image_that_fails_is_listed_and_the_result_says_so(custom):
     def answer(body):
-        return None if sent_picture(body).getpixel((0, 0)) == dog else "A caption."
+        return None if sent_image(body).getpixel((0, 0)) == dog else "A caption."
 
     dog = Image.open("custom_eval/multimodal/images/dog.jpg").getpixel((0, 0))
     with OpenAIServer(models=MODEL, answer=answer) as server:
@@ -126,12 +126,12 @@ def test_a_picture_that_fails_is_listed_and_the_result_says_so(custom):
     assert result.facts["conversion_successful"] is result.facts["convertion_successful"] is False
     assert result.counts == {"listed": 5, "scored": 4, "failed": 1}
     assert [dict(failure) for failure in result.failures] == [{"id": "0", "reason": "The caption is empty."}]
-    # The others are there under their own ids, and the failed picture's query stays: nothing can answer it.
+    # The others are there under their own ids, and the failed image's query stays: nothing can answer it.
     assert [row["_id"] for row in read_rows(DATA / "corpus.jsonl")] == [1, 2, 3, 4]
     assert len(read_rows(DATA / "queries.jsonl")) == 8
 
 
-def test_a_refused_picture_fails_alone_with_the_servers_words(custom):
+def test_a_refused_image_fails_alone_with_the_servers_words(custom):
     refusal = Status(400, {"error": {"message": "image too small"}})
     faults = [refusal]
     with OpenAIServer(models=MODEL) as server:
@@ -147,7 +147,7 @@ def test_a_later_run_asks_only_for_what_is_missing(custom):
     broken = [True]
 
     def answer(body):
-        return "" if broken and sent_picture(body).getpixel((0, 0)) == dog else "A caption."
+        return "" if broken and sent_image(body).getpixel((0, 0)) == dog else "A caption."
 
     dog = Image.open("custom_eval/multimodal/images/dog.jpg").getpixel((0, 0))
     with OpenAIServer(models=MODEL, answer=answer) as server:
@@ -161,10 +161,10 @@ def test_a_later_run_asks_only_for_what_is_missing(custom):
     assert (result.details["from_store"], result.details["asked"], len(later)) == (4, 1, 1)
 
 
-def test_equal_pictures_are_paid_once(here):
+def test_equal_images_are_paid_once(here):
     Path("d").mkdir()
     for name in "abc":
-        picture(0).save(f"d/{name}.png")
+        noise_image(0).save(f"d/{name}.png")
     write_queries(Path("d"), [{"image_path": f"{name}.png", "query": name} for name in "abc"])
 
     with OpenAIServer(models=MODEL) as server:
@@ -201,7 +201,7 @@ def test_skip_existing_looks_at_the_contents(custom):
 
 
 def test_a_cap_on_requests_is_kept_and_what_was_paid_is_kept(here):
-    data = many_pictures(Path("d"), 12)
+    data = many_images(Path("d"), 12)
     with OpenAIServer(models=MODEL) as server:
         with pytest.raises(BudgetExceededError, match="cap of 5 requests"):
             run_task(caption_config(server, data, limit=None, max_requests=5))
@@ -215,7 +215,7 @@ def test_a_cap_on_requests_is_kept_and_what_was_paid_is_kept(here):
 
 
 def test_a_cap_on_tokens_stops_the_run(here):
-    data = many_pictures(Path("d"), 12)
+    data = many_images(Path("d"), 12)
     with OpenAIServer(models=MODEL) as server, pytest.raises(BudgetExceededError, match="cap of 45 tokens"):
         run_task(caption_config(server, data, limit=None, max_total_tokens=45, batch_size=1))
 
@@ -223,7 +223,7 @@ def test_a_cap_on_tokens_stops_the_run(here):
 
 
 def test_a_dry_run_counts_and_asks_nothing(here):
-    data = many_pictures(Path("d"), 12)
+    data = many_images(Path("d"), 12)
     with OpenAIServer(models=MODEL) as server:
         [result] = run_task(caption_config(server, data, limit=None, dry_run=True))
         assert not server.requests
@@ -231,7 +231,7 @@ def test_a_dry_run_counts_and_asks_nothing(here):
         [later] = run_task(caption_config(server, data, limit=None, dry_run=True))
 
     assert result.metrics == {
-        "pictures": 12,
+        "images": 12,
         "requests": 12,
         "estimated_prompt_tokens": 12 * (8 + 1),
         "estimated_completion_tokens": 1200,
@@ -324,14 +324,14 @@ def test_two_prompts_for_one_model_do_not_share_a_folder(custom):
     [
         (None, "There is no"),
         (['{"image_path": "a.png", "query": ["x"]}', "{broken"], "line 2: not valid JSON"),
-        (['{"image_path": "no.png", "query": ["x"]}'], "line 1: the picture 'no.png' does not exist"),
+        (['{"image_path": "no.png", "query": ["x"]}'], "line 1: the image 'no.png' does not exist"),
         (['{"image_path": "a.png", "query": []}'], "line 1: query is empty"),
         (['{"image_path": "a.png"}', "", '{"query": ["x"]}'], "line 1: query must be a list of texts"),
     ],
 )
 def test_bad_rows_are_reported_with_their_lines_before_anything_is_asked(here, lines, said):
     Path("d").mkdir()
-    picture(0).save("d/a.png")
+    noise_image(0).save("d/a.png")
     if lines is not None:
         Path("d/image_queries.jsonl").write_text("\n".join(lines) + "\n")
 
@@ -344,7 +344,7 @@ def test_bad_rows_are_reported_with_their_lines_before_anything_is_asked(here, l
 
 def test_all_bad_rows_are_reported_at_once_and_extra_fields_are_welcome(here):
     Path("d").mkdir()
-    picture(0).save("d/a.png")
+    noise_image(0).save("d/a.png")
     good = {"image_path": "a.png", "query": ["x"], "source": "me", "year": 2024}
     write_queries(Path("d"), [good, {**good, "query": 5}, good, {**good, "image_path": "b.png"}])
 

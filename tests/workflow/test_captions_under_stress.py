@@ -13,7 +13,7 @@ import pytest
 
 from eyechart import run_task
 from support.openai_server import Cut, OpenAIServer, Status, random_faults
-from support.retrieval_data import caption_config, many_pictures, read_rows
+from support.retrieval_data import caption_config, many_images, read_rows
 
 ROOT = Path(__file__).parents[2]
 PYTHONPATH = os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests")])
@@ -35,7 +35,7 @@ def distant_server():
 
 
 def seconds_each(server, data, count, concurrency, monkeypatch):
-    """Caption ``count`` pictures that nobody has captioned and return the seconds for one."""
+    """Caption ``count`` images that nobody has captioned and return the seconds for one."""
     cache = Path(f"cache-{time.monotonic_ns()}")
     monkeypatch.setenv("EYECHART_CACHE", str(cache))
     start = time.perf_counter()
@@ -46,7 +46,7 @@ def seconds_each(server, data, count, concurrency, monkeypatch):
 
 @pytest.mark.slow
 def test_32_at_a_time_are_15_times_as_fast_as_one_at_a_time(here, distant_server, monkeypatch):
-    data = many_pictures(Path("d"), COUNT)
+    data = many_images(Path("d"), COUNT)
     seconds_each(distant_server, data, 1, 1, monkeypatch)  # the libraries are loaded now
 
     # A busy machine slows down the quick run more than the slow one: the best of a few tries counts.
@@ -62,7 +62,7 @@ def test_32_at_a_time_are_15_times_as_fast_as_one_at_a_time(here, distant_server
 
 @pytest.mark.slow
 def test_a_fifth_of_bad_answers_loses_no_caption_and_pays_none_twice(here):
-    data = many_pictures(Path("d"), COUNT)
+    data = many_images(Path("d"), COUNT)
     faults = random_faults(
         0.2, Status(429, headers={"Retry-After": "0"}), Status(500), Cut(), Cut(in_body=False), seed=1
     )
@@ -95,7 +95,7 @@ KILLS = int(os.environ.get("EYECHART_KILLS", "3"))
 
 @pytest.mark.slow
 def test_kill_9_at_random_moments_costs_only_what_was_in_flight(here, monkeypatch):
-    data = many_pictures(Path("d"), COUNT)
+    data = many_images(Path("d"), COUNT)
     concurrency, moments = 32, random.Random(7)
     with OpenAIServer(models=(MODEL,), delay=0.2, answer=lambda body: f"Caption {len(json.dumps(body))}") as server:
         config = caption_config(server, data, limit=None, concurrency=concurrency)

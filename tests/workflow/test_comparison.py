@@ -1,4 +1,4 @@
-"""One config: captions by a generator, text encoders on the captions, CLIP-like models on the pictures, one table."""
+"""One config: captions by a generator, text encoders on the captions, CLIP-like models on the images, one table."""
 
 import csv
 import json
@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from eyechart import run_task
+from eyechart.compat.evalscope.comparison import Way, compare
 from eyechart.errors import EyechartError, UsageError
-from eyechart.workflow.comparison import Way, compare
 from support.clipart import describe, write_clipart
 from support.openai_server import OpenAIServer
 from support.text_models import minilm
@@ -65,7 +65,7 @@ def test_every_way_gets_its_result_and_one_row(finished):
     ]
     rows = table(folder)["rows"]
     assert {(row["search_in"], row["model"]) for row in rows} == {
-        ("pictures", "eyechart-tiny"),
+        ("images", "eyechart-tiny"),
         ("captions", f"scripted-vlm + {minilm()}"),
         ("captions", f"scripted-vlm + {minilm()} + scripted-reranker"),
     }
@@ -95,7 +95,7 @@ def test_the_table_is_there_for_people_and_for_spreadsheets(finished):
     folder, _ = finished
 
     text = (folder / "outputs" / "custom_retrieval_comparison.md").read_text()
-    assert "Finding the 60 pictures of custom by 120 texts." in text
+    assert "Finding the 60 images of custom by 120 texts." in text
     assert "| search in | model | recall@1 | recall@5 | recall@10 | behind the best @1 | p |" in text
     with (folder / "outputs" / "custom_retrieval_comparison.csv").open() as stream:
         rows = list(csv.DictReader(stream))
@@ -154,9 +154,9 @@ def test_nothing_is_paid_when_a_text_model_is_missing(here):
 
 
 def ways(*hits, images=60):
-    """Ways with one query per picture, found at once or at rank 100."""
+    """Ways with one query per image, found at once or at rank 100."""
     return [
-        Way("pictures", f"m{i}", {(str(j), 0): 1.0 if hit else 100.0 for j, hit in enumerate(row)}, Path(f"{i}.json"))
+        Way("images", f"m{i}", {(str(j), 0): 1.0 if hit else 100.0 for j, hit in enumerate(row)}, Path(f"{i}.json"))
         for i, row in enumerate(hits)
     ]
 

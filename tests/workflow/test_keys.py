@@ -57,13 +57,13 @@ def test_a_refused_key_is_not_repeated_though_the_server_repeats_it(custom, here
 
 
 def test_a_server_that_writes_the_key_into_its_answers_does_not_get_it_into_files(custom, here):
-    with OpenAIServer(models=MODEL, key=KEY, answer=lambda _: f"A picture of {KEY}") as server:
+    with OpenAIServer(models=MODEL, key=KEY, answer=lambda _: f"An image of {KEY}") as server:
         run_task(config(server, custom, api_key=KEY))
 
     assert holders(here) == []
 
 
-def test_errors_for_single_pictures_do_not_hold_the_key(custom, here):
+def test_errors_for_single_images_do_not_hold_the_key(custom, here):
     with OpenAIServer(models=MODEL, key=KEY) as server:
         server.fault = lambda path, body, attempt: Status(400, {"error": {"message": f"bad {KEY}"}}) if body else None
         [result] = run_task(config(server, custom, api_key=KEY))
@@ -96,7 +96,7 @@ def test_a_missing_variable_is_said_by_its_name(custom):
 
 
 def test_other_secrets_of_a_config_are_hidden_too(here):
-    from eyechart.workflow.secrets import redacted, secrets_in
+    from eyechart.compat.evalscope.secrets import redacted, secrets_in
 
     settings = {"model_kwargs": {"token": KEY, "max_tokens": 5}, "headers": {"Authorization": KEY}, "hf_token": KEY}
 

@@ -13,11 +13,11 @@ import pytest
 
 from eyechart import run_task
 from eyechart.api import ApiError
-from eyechart.generators.base import Access
-from eyechart.generators.transformers import TransformersFamily
-from eyechart.media import Picture
+from eyechart.io.media import ImageRef
+from eyechart.models.generators.family import Access
+from eyechart.models.generators.transformers import TransformersFamily
 from eyechart.types import Message, ModelSpec
-from support.retrieval_data import caption_config, many_pictures, read_rows
+from support.retrieval_data import caption_config, many_images, read_rows
 from support.tiny_vlm import save_tiny_vlm
 
 pytest.importorskip("uvicorn")
@@ -65,7 +65,7 @@ def wait_for(port, process, log):
 
 @pytest.mark.slow
 def test_its_captions_are_those_of_the_same_model_on_this_machine(here, server, vlm):
-    data = many_pictures(Path("d"), 4)
+    data = many_images(Path("d"), 4)
     config = caption_config(server, data, timeout=120)
     config["eval_config"]["eval"]["models"] = [
         {"model_name": str(vlm), "api_base": server, "prompt": PROMPT, "max_tokens": 8}
@@ -78,7 +78,7 @@ def test_its_captions_are_those_of_the_same_model_on_this_machine(here, server, 
     )
     rows = read_rows("outputs/tiny-vlm/custom/retrieval_data/corpus.jsonl")
     expected = [
-        generator.generate([Message("user", (Picture.from_path(Path(f"d/{i}.png")), PROMPT))]) for i in range(4)
+        generator.generate([Message("user", (ImageRef.from_path(Path(f"d/{i}.png")), PROMPT))]) for i in range(4)
     ]
     assert result.facts["conversion_successful"] is True
     assert [row["text"] for row in rows] == [answer.text for answer in expected]
@@ -87,7 +87,7 @@ def test_its_captions_are_those_of_the_same_model_on_this_machine(here, server, 
 
 @pytest.mark.slow
 def test_a_model_that_it_cannot_load_is_an_error_of_the_run(here, server):
-    data = many_pictures(Path("d"), 2)
+    data = many_images(Path("d"), 2)
     config = caption_config(server, data, tries=1, timeout=120)
     config["eval_config"]["eval"]["models"][0]["model_name"] = "nobody/no-such-model"
 

@@ -155,7 +155,7 @@ def test_custom_retrieval(place, custom):
 
     body = json.loads((FOLDER / "custom_zeroshot_retrieval.json").read_text())
     assert (body["dataset"], body["model"], body["task"]) == ("custom", NAME, "zeroshot_retrieval")
-    # Five pictures: whoever answers gets all of them among the first five. The result says so.
+    # Five images: whoever answers gets all of them among the first five. The result says so.
     assert result.metrics["image_retrieval_recall@5"] == 1.0
     assert any(notice["kind"] == "k_covers_gallery" for notice in result.notices)
 
@@ -211,10 +211,10 @@ def test_recall_at_other_k_can_be_asked_for(place):
 def test_custom_retrieval_and_classification_in_one_config(place, custom):
     Path("my_pets/cat").mkdir(parents=True)
     Path("my_pets/dog").mkdir()
-    from support.data import picture
+    from support.data import noise_image
 
     for i, name in enumerate(["cat", "dog", "cat"]):
-        picture(i).save(f"my_pets/{name}/{i}.png")
+        noise_image(i).save(f"my_pets/{name}/{i}.png")
     rows = [{"image": str(Path("my_pets/cat/0.png").absolute()), "label": "cat"}]
     rows.append({"image": str(Path("my_pets/dog/1.png").absolute()), "label": "dog"})
     Path("labels").mkdir()
@@ -237,12 +237,12 @@ def test_custom_retrieval_and_classification_in_one_config(place, custom):
 
 @pytest.mark.parametrize("form", ["folders", "table"])
 def test_custom_classification_under_the_name_custom(place, form):
-    from support.data import picture
+    from support.data import noise_image
 
     Path("data/cat").mkdir(parents=True)
-    picture(0).save("data/cat/0.png")
+    noise_image(0).save("data/cat/0.png")
     Path("data/dog").mkdir()
-    picture(1).save("data/dog/1.png")
+    noise_image(1).save("data/dog/1.png")
     if form == "table":
         rows = [{"image": "cat/0.png", "label": "cat"}, {"image": "dog/1.png", "label": "dog"}]
         Path("data/image_labels.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -298,7 +298,7 @@ def test_the_command_line_estimates_without_asking(place, capsys):
         code = main(["run", "task.json", "--dry-run", "--quiet"])
 
     assert code == 0
-    assert "10 pictures, 10 requests, about" in capsys.readouterr().out
+    assert "10 images, 10 requests, about" in capsys.readouterr().out
     assert not server.requests
 
 

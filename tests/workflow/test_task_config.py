@@ -7,8 +7,8 @@ import traceback
 import pytest
 import yaml
 
+from eyechart.compat.evalscope import ClipConfig, MtebConfig, TaskConfig, read_configs
 from eyechart.errors import UsageError
-from eyechart.task_config import ClipConfig, MtebConfig, TaskConfig, read_configs
 
 CLIP = {
     "eval_backend": "RAGEval",

@@ -10,12 +10,12 @@ import pytrec_eval
 from eyechart import run_task
 from eyechart.api.errors import UnreachableError
 from eyechart.datasets.text_collection import read_collection, write_collection
-from eyechart.engine.local import LocalEmbeddings
 from eyechart.errors import DataError, ModelError, UsageError
-from eyechart.files import cache_root
-from eyechart.models.base import LazyEncoder
-from eyechart.models.text import TextFamily
-from eyechart.store import EmbeddingStore
+from eyechart.inference.embeddings import LocalEmbeddings
+from eyechart.io.files import cache_root
+from eyechart.models.encoders.text import TextFamily
+from eyechart.models.family import LazyEncoder
+from eyechart.store.vectors import EmbeddingStore
 from eyechart.types import Document, ModelSpec, TextCollection
 from support.clipart import ROWS
 from support.openai_server import OpenAIServer, Status
@@ -178,8 +178,8 @@ def test_the_limit_counts_queries_exactly_and_keeps_the_corpus(data):
 
 def test_prompts_stand_before_queries_and_documents():
     from eyechart.api import Budget
-    from eyechart.task_config.schema import Requests, TextModel
-    from eyechart.workflow.text_models import plan_text
+    from eyechart.compat.evalscope.schema import Requests, TextModel
+    from eyechart.compat.evalscope.text_models import plan_text
 
     planned = plan_text(
         TextModel(model_name_or_path=minilm(), prompts={"query": "query: ", "passage": "passage: "}),
@@ -231,10 +231,10 @@ def test_long_texts_are_cut_where_the_config_says_and_counted():
     assert short.card.fingerprint != whole.card.fingerprint
 
 
-def test_a_text_model_refuses_pictures():
+def test_a_text_model_refuses_images():
     encoder = TextFamily().load(ModelSpec("text", minilm()))
 
-    with pytest.raises(ModelError, match="cannot see pictures"):
+    with pytest.raises(ModelError, match="cannot see images"):
         encoder.encode_images(np.zeros((1, 3, 8, 8), np.float32))
 
 

@@ -2,7 +2,7 @@
 
 client = ApiClient("http://localhost:8000/v1", concurrency=32, budget=Budget(max_requests=10_000))
 client.check("my-model")
-for reply in client.map(chat_request(id, "my-model", [user("What is this?", picture)]) for ...):
+for reply in client.map(chat_request(id, "my-model", [user("What is this?", image)]) for ...):
 save(reply.id, reply.value, reply.error)
 """
 

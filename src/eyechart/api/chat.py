@@ -1,4 +1,4 @@
-"""Chat requests: messages with pictures in, an answer with its reasoning split off out."""
+"""Chat requests: messages with images in, an answer with its reasoning split off out."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _OURS = frozenset({"messages", "model", "n", "stream"})
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One turn: texts and pictures in the order in which the model shall see them."""
+    """One turn: texts and images in the order in which the model shall see them."""
 
     role: Literal["system", "user", "assistant"]
     parts: tuple[Part, ...]

@@ -31,7 +31,7 @@ _CHECK_SECONDS = 15.0
 class Request(Generic[T]):
     """One call: what to send where, and how to read the answer.
 
-    `body` may be a function: it is called in a thread just before sending, so that ten thousand pictures
+    `body` may be a function: it is called in a thread just before sending, so that ten thousand images
     are not encoded (or in memory) at once. Without a body it is a GET.
 
     `keep` is called in a thread with what `parse` made of the answer, before another request is sent in its

@@ -1,4 +1,4 @@
-"""POST /embeddings: texts as OpenAI defines it, pictures in the forms that servers have invented."""
+"""POST /embeddings: texts as OpenAI defines it, images in the forms that servers have invented."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def embed_images(
     batch_size: int = 16,
     dimension: int | None = None,
 ) -> Vectors:
-    """Embed pictures, in their order, asking as this kind of server wants to be asked; see `embed_texts`."""
+    """Embed images, in their order, asking as this kind of server wants to be asked; see `embed_texts`."""
     build, whole_batches = _IMAGE_FORMS[form]
     size = batch_size if whole_batches else 1
     return _embed(client, images, size, dimension, lambda batch: build(model, batch))
@@ -113,7 +113,7 @@ def _text_body(model: str, texts: Sequence[str]) -> Json:
 
 
 def _vllm(model: str, images: Sequence[EncodedImage]) -> Json:
-    """Chat form: one user message with the picture alone, so one picture a request."""
+    """Chat form: one user message with the image alone, so one image a request."""
     [image] = images
     content = [{"type": "image_url", "image_url": {"url": image.data_url}}]
     return {"model": model, "messages": [{"role": "user", "content": content}], "encoding_format": "float"}
@@ -126,7 +126,7 @@ def _infinity(model: str, images: Sequence[EncodedImage]) -> Json:
 
 
 def _jina(model: str, images: Sequence[EncodedImage]) -> Json:
-    """Objects with the bare base64 of the picture."""
+    """Objects with the bare base64 of the image."""
     return {"model": model, "input": [{"image": image.base64} for image in images]}
 
 

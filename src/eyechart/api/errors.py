@@ -51,7 +51,7 @@ class BudgetExceededError(ApiError):
 
 
 class RequestRefusedError(ApiError):
-    """The server refuses this request: too long, a parameter it does not know, a picture it cannot read."""
+    """The server refuses this request: too long, a parameter it does not know, an image it cannot read."""
 
 
 class ServerBusyError(ApiError):

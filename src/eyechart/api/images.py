@@ -1,4 +1,4 @@
-"""Pictures as servers take them: JPEG or PNG bytes in a data URL."""
+"""Images as servers take them: JPEG or PNG bytes in a data URL."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from eyechart.media import decode_image
+from eyechart.io.media import decode_image
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -23,7 +23,7 @@ _ORIENTATION_TAG = 0x0112
 
 @dataclass(frozen=True, slots=True)
 class EncodedImage:
-    """An encoded picture with its media type."""
+    """An encoded image with its media type."""
 
     mime: str
     data: bytes = field(repr=False)
@@ -35,7 +35,7 @@ class EncodedImage:
 
     @property
     def data_url(self) -> str:
-        """The picture as a `data:` URL."""
+        """The image as a `data:` URL."""
         return f"data:{self.mime};base64,{self.base64}"
 
 
@@ -46,9 +46,9 @@ def encode_image(
     max_bytes: int = 20_000_000,
     format: Format = "jpeg",  # noqa: A002 - Pillow's word for it
     quality: int = 95,
-    source: str = "picture",
+    source: str = "image",
 ) -> EncodedImage:
-    """Encode a picture for an API.
+    """Encode an image for an API.
 
     Bytes that are already a plain upright JPEG or PNG, no longer than `max_edge` and no larger than
     `max_bytes`, are passed on untouched. Everything else is turned upright, put on white where it is
@@ -56,14 +56,14 @@ def encode_image(
     first frame of an animation is taken.
 
     Raises:
-        DataError: If the bytes are no picture, or one with too many pixels; `source` names it.
+        DataError: If the bytes are no image, or one with too many pixels; `source` names it.
     """
     from PIL import Image, ImageOps
 
-    picture = decode_image(image, source) if isinstance(image, bytes) else image
-    if isinstance(image, bytes) and len(image) <= max_bytes and _passes(picture, max_edge):
-        return EncodedImage(f"image/{str(picture.format).lower()}", image)
-    plain = to_plain(ImageOps.exif_transpose(picture))
+    plain = decode_image(image, source) if isinstance(image, bytes) else image
+    if isinstance(image, bytes) and len(image) <= max_bytes and _passes(plain, max_edge):
+        return EncodedImage(f"image/{str(plain.format).lower()}", image)
+    plain = to_plain(ImageOps.exif_transpose(plain))
     if max_edge is not None and max(plain.size) > max_edge:
         plain.thumbnail((max_edge, max_edge), Image.Resampling.LANCZOS)
     written = io.BytesIO()
@@ -97,11 +97,11 @@ def _eight_bits(values: NDArray[Any]) -> NDArray[np.uint8]:
     return np.asarray(np.rint((finite - low) / span * 255), dtype=np.uint8)
 
 
-def _passes(picture: Image.Image, max_edge: int | None) -> bool:
+def _passes(plain: Image.Image, max_edge: int | None) -> bool:
     return (
-        picture.format in ("JPEG", "PNG")
-        and picture.mode in _PLAIN_MODES
-        and "transparency" not in picture.info
-        and picture.getexif().get(_ORIENTATION_TAG, _UPRIGHT) == _UPRIGHT
-        and (max_edge is None or max(picture.size) <= max_edge)
+        plain.format in ("JPEG", "PNG")
+        and plain.mode in _PLAIN_MODES
+        and "transparency" not in plain.info
+        and plain.getexif().get(_ORIENTATION_TAG, _UPRIGHT) == _UPRIGHT
+        and (max_edge is None or max(plain.size) <= max_edge)
     )

@@ -45,7 +45,7 @@ class Transport:
             headers={"User-Agent": f"eyechart/{__version__}"},
             limits=httpx2.Limits(max_connections=connections, max_keepalive_connections=connections),
             timeout=httpx2.Timeout(self.timeout, connect=min(self.timeout, 15.0), pool=None),
-            # Never followed: the request, with its key and pictures, goes where the user said or nowhere.
+            # Never followed: the request, with its key and images, goes where the user said or nowhere.
             follow_redirects=False,
             # A proxy of the environment cannot reach this machine's own loopback.
             trust_env=not is_loopback(self.api_base),

@@ -26,7 +26,7 @@ def facts_of(args: argparse.Namespace) -> Mapping[str, Any] | None:
     """Load the model that is meant, unless its card is known, and tell what is on the card."""
     from eyechart.cli.eval import option_of
     from eyechart.config import make_config
-    from eyechart.models.choice import recognise
+    from eyechart.models.resolve import recognise
     from eyechart.plan import Planner
     from eyechart.run import open_model
 

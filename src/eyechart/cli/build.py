@@ -8,7 +8,7 @@ from pathlib import Path
 
 from eyechart.cli._results import load
 from eyechart.errors import UsageError
-from eyechart.files import write_atomic
+from eyechart.io.files import write_atomic
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from eyechart.cli._results import load
 from eyechart.errors import UsageError, unknown_name
-from eyechart.files import write_atomic
+from eyechart.io.files import write_atomic
 
 if TYPE_CHECKING:
     from eyechart.report.compare import Comparison

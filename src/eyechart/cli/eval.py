@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from eyechart.config import Config
-    from eyechart.progress import Progress
+    from eyechart.io.progress import Progress
     from eyechart.run import JobReport
     from eyechart.types import Job
 
@@ -77,9 +77,9 @@ def _how(parser: argparse.ArgumentParser) -> None:
     add("--metrics", default="default", choices=["default", "full"], help="full adds the less common ones")
     add("--caption_prompt", help="what the task captioning asks a model that takes questions")
     add("--group_by", nargs="+", default=[], help="metadata columns: figures by group and of the worst group")
-    add("--batch_size", type=int, default=64, help="pictures or texts per forward pass")
+    add("--batch_size", type=int, default=64, help="images or texts per forward pass")
     add("--num_workers", type=int, default=4, help="threads that read and decode")
-    add("--on-error", "--on_error", dest="on_error", default="fail", choices=["fail", "skip"], help="broken pictures")
+    add("--on-error", "--on_error", dest="on_error", default="fail", choices=["fail", "skip"], help="broken images")
     add("--seed", type=int, default=0, help="seed of everything random")
     add("--quiet", action="store_true", help="show no progress")
     add("--profile", action="store_true", help="show where the time went (it is in every result)")
@@ -115,7 +115,7 @@ def _where(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=0,
         metavar="N",
-        help="keep small pictures of the N worst mistakes, for reports",
+        help="keep small images of the N worst mistakes, for reports",
     )
     add("--skip_existing", action="store_true", help="do not repeat jobs whose result is there")
 
@@ -129,10 +129,10 @@ def _probe(parser: argparse.ArgumentParser) -> None:
     validation.add_argument(
         "--val_proportion", nargs="+", type=float, help="share of the training data used for that instead"
     )
-    add("--fewshot_k", type=int, default=-1, help="pictures per class, -1 for all")
+    add("--fewshot_k", type=int, default=-1, help="images per class, -1 for all")
     add("--fewshot_epochs", type=int, default=10, help="epochs")
     add("--fewshot_lr", type=float, default=0.1, help="learning rate")
-    add("--fewshot_curve", nargs="+", type=int, help="also learn from these numbers of pictures per class")
+    add("--fewshot_curve", nargs="+", type=int, help="also learn from these numbers of images per class")
     add("--fewshot_repeats", type=int, default=3, help="draws that each point of that curve is a mean of")
     add("--knn_k", type=int, default=20, help="neighbours that vote in the task knn")
     add("--normalize", nargs="?", type=_flag, const=True, default=True, help="scale features to unit length")
@@ -250,8 +250,8 @@ def run(args: argparse.Namespace) -> int:
     """Plan, run, and show a table."""
     from eyechart.cli.show import show_profiles, show_reports
     from eyechart.config import make_config
-    from eyechart.progress import choose_progress
-    from eyechart.progress_file import ProgressFile
+    from eyechart.io.progress import choose_progress
+    from eyechart.io.progress_file import ProgressFile
     from eyechart.run import plan_jobs
 
     config = make_config(settings_of(args))

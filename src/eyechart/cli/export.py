@@ -16,9 +16,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--output", "-o", required=True, type=Path, help="the webdataset's folder")
     kinds = parser.add_mutually_exclusive_group()
     kinds.add_argument("--retrieval", action="store_true", help="insist on captions; by default the data decides")
-    kinds.add_argument("--multilabel", action="store_true", help="insist on several labels a picture")
+    kinds.add_argument("--multilabel", action="store_true", help="insist on several labels an image")
     add("--image-format", "--image_format", dest="image_format", help="original, webp (lossless), png or jpg")
-    add("--max-count", "--max_count", dest="max_count", type=int, default=10_000, help="pictures per shard")
+    add("--max-count", "--max_count", dest="max_count", type=int, default=10_000, help="images per shard")
     add("--max-size", "--max_size", dest="max_size", type=int, default=1_000_000_000, help="bytes per shard")
     add("--language", nargs="+", default=["en"], help="languages of class names and captions, the first one mainly")
     add("--limit", type=int, help="write only the first N samples")
@@ -39,8 +39,8 @@ def run(args: argparse.Namespace) -> int:
     from eyechart.datasets.recode import check_format
     from eyechart.datasets.resolve import resolve_dataset
     from eyechart.errors import UsageError
+    from eyechart.io.progress import choose_progress
     from eyechart.plan import open_dataset
-    from eyechart.progress import choose_progress
 
     check_format(args.image_format)
     if args.max_count < 1 or args.max_size < 1:

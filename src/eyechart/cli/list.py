@@ -96,7 +96,7 @@ def _questions(args: argparse.Namespace) -> Iterator[tuple[str, ...]]:
 
 
 def _collections(args: argparse.Namespace) -> tuple[Sequence[str], Rows]:
-    from eyechart.models.choice import COLLECTIONS, EVERYTHING
+    from eyechart.models.resolve import COLLECTIONS, EVERYTHING
 
     rows: Rows = [
         (name, "datasets", str(len(members)), " ".join(members))

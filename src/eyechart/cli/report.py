@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from eyechart.cli._results import load
 from eyechart.errors import ResultError, UsageError
-from eyechart.files import write_atomic
+from eyechart.io.files import write_atomic
 
 if TYPE_CHECKING:
     from eyechart.report.payload import Payload

@@ -26,9 +26,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Read the configs, run them, and show a table."""
     from eyechart.cli.show import show_reports
-    from eyechart.progress import choose_progress
-    from eyechart.task_config import read_configs
-    from eyechart.workflow.main import run_configs
+    from eyechart.compat.evalscope import read_configs
+    from eyechart.compat.evalscope.main import run_configs
+    from eyechart.io.progress import choose_progress
 
     configs = [with_flags(config, args) for config in read_configs(args.config)]
     reports = list(run_configs(configs, choose_progress(quiet=args.quiet)))
@@ -53,7 +53,7 @@ def dry_lines(reports: Sequence[JobReport]) -> Iterator[str]:
         if report.result is not None and is_dry(report):
             count = {key: f"{int(value):,}" for key, value in report.result.metrics.items()}
             yield (
-                f"{report.result.model} on {report.result.dataset}: {count['pictures']} pictures, {count['requests']} "
+                f"{report.result.model} on {report.result.dataset}: {count['images']} images, {count['requests']} "
                 f"requests, about {count['estimated_prompt_tokens']} prompt tokens and "
                 f"{count['estimated_completion_tokens']} completion tokens. Nothing was asked."
             )

@@ -40,7 +40,7 @@ def show_profiles(results: Sequence[Result]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from eyechart.stopwatch import PHASES
+    from eyechart.io.stopwatch import PHASES
 
     table = Table(box=None, pad_edge=False, header_style="bold", title="seconds", title_justify="left")
     for name in ("phase", *(f"{result.dataset} ({result.language})" for result in results)):

@@ -1,10 +1,10 @@
-"""A folder of queries and documents that are texts, pictures or both, with graded relevance.
+"""A folder of queries and documents that are texts, images or both, with graded relevance.
 
-    ROOT/corpus.jsonl    {"_id": "d1", "text": "...", "image": "pictures/1.jpg"}     text, image or both
-    ROOT/queries.jsonl   {"_id": "q1", "image": "pictures/2.jpg"}
+    ROOT/corpus.jsonl    {"_id": "d1", "text": "...", "image": "images/1.jpg"}     text, image or both
+    ROOT/queries.jsonl   {"_id": "q1", "image": "images/2.jpg"}
     ROOT/qrels/test.tsv  query-id  corpus-id  score     (or ROOT/qrels.jsonl)
 
-Text to picture, picture to picture, and a mixed gallery of texts and pictures are all this form. With texts alone it
+Text to image, image to image, and a mixed gallery of texts and images are all this form. With texts alone it
 is the folder of text retrieval.
 """
 
@@ -13,22 +13,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from eyechart.datasets.pictures import PictureFinder
+from eyechart.datasets.images import ImageFinder
 from eyechart.datasets.rows import Problems, RowDataset
 from eyechart.datasets.text_collection import CORPUS, QUERIES, json_rows, read_relevance
 from eyechart.errors import DataError
 from eyechart.types import DatasetInfo, DatasetSpec, Document, Sample, TextCollection, digest_json
 
 IMAGES = ("{image}", "images/{image}")
-PICTURE = "picture"
+PICTURE = "image"
 
 
 @dataclass(frozen=True)
 class CollectionDataset(RowDataset):
-    """The pictures of a collection; texts and relevance are in its description."""
+    """The images of a collection; texts and relevance are in its description."""
 
     def signature(self) -> str:
-        """Digest pictures, texts and relevance."""
+        """Digest images, texts and relevance."""
         return digest_json([super().signature(), repr(self.info.collection)])
 
 
@@ -37,23 +37,23 @@ def open_collection(spec: DatasetSpec) -> CollectionDataset:
     root = Path(spec.root)
     if not root.is_dir():
         raise DataError(f"There is no folder {root}.", advice="Check --dataset_root.")
-    finder = PictureFinder(root, IMAGES)
-    pictures: dict[str, Sample] = {}
-    documents = _items(root / CORPUS, finder, pictures)
-    queries = _items(root / QUERIES, finder, pictures)
+    finder = ImageFinder(root, IMAGES)
+    refs: dict[str, Sample] = {}
+    documents = _items(root / CORPUS, finder, refs)
+    queries = _items(root / QUERIES, finder, refs)
     finder.raise_if_missing(root)
-    if not pictures:
+    if not refs:
         raise DataError(
-            f"{root} has no pictures, only texts.", advice="Text retrieval is run with `eyechart run`: see its docs."
+            f"{root} has no images, only texts.", advice="Text retrieval is run with `eyechart run`: see its docs."
         )
     relevance = read_relevance(root, spec.split, queries)
     collection = TextCollection(documents, queries, relevance)
     info = DatasetInfo(spec.name, "collection", spec.split, spec.language, source=str(root), collection=collection)
-    return CollectionDataset(info, tuple(pictures.values()))
+    return CollectionDataset(info, tuple(refs.values()))
 
 
-def _items(path: Path, finder: PictureFinder, pictures: dict[str, Sample]) -> tuple[Document, ...]:
-    """Read queries or documents; their pictures are added to ``pictures``, each once."""
+def _items(path: Path, finder: ImageFinder, refs: dict[str, Sample]) -> tuple[Document, ...]:
+    """Read queries or documents; their images are added to ``images``, each once."""
     problems = Problems(path)
     found: dict[str, Document] = {}
     for number, row in json_rows(path):
@@ -66,8 +66,8 @@ def _items(path: Path, finder: PictureFinder, pictures: dict[str, Sample]) -> tu
             problems.add(number, "there is neither a text nor an image")
         else:
             meta = {key: value for key, value in row.items() if key not in ("_id", "text", "image")}
-            if image is not None and (picture := finder.find(image)):
-                pictures.setdefault(image, Sample(image, picture))
+            if image is not None and (ref := finder.find(image)):
+                refs.setdefault(image, Sample(image, ref))
             found[str(name)] = Document(str(name), text, meta | ({PICTURE: image} if image is not None else {}))
     problems.raise_if_any()
     if not found:

@@ -9,7 +9,7 @@ from eyechart.datasets.folder import class_folders
 from eyechart.errors import DataError
 
 LABELS = ("image_labels.jsonl", "image_labels.csv", "image_labels.tsv")
-"""Custom classification as a table: a column of pictures and one of labels."""
+"""Custom classification as a table: a column of images and one of labels."""
 TABLES = frozenset({".csv", ".tsv", ".jsonl"})
 
 
@@ -34,7 +34,7 @@ def find_custom(root: Path) -> tuple[str, str]:
         return "folder", str(root)
     raise DataError(
         f"There is no {root / jsonl.FILE}.",
-        advice=f"Custom data (data_dir) hold {jsonl.FILE} for retrieval; {LABELS[0]}, or one folder of pictures per "
+        advice=f"Custom data (data_dir) hold {jsonl.FILE} for retrieval; {LABELS[0]}, or one folder of images per "
         "class, for classification.",
     )
 

@@ -22,10 +22,10 @@ from eyechart.datasets.classes import CLASSNAMES, TEMPLATES
 from eyechart.datasets.recode import recode
 from eyechart.datasets.shard_writer import ShardWriter
 from eyechart.errors import DataError, UsageError
-from eyechart.files import TEMPORARY, sync_folder, write_atomic
+from eyechart.io.files import TEMPORARY, sync_folder, write_atomic
+from eyechart.io.progress import NoProgress, Progress
 from eyechart.languages import is_main
-from eyechart.listing import iter_samples
-from eyechart.progress import NoProgress, Progress
+from eyechart.manifest import iter_samples
 from eyechart.types import Dataset, DatasetInfo, Fetchable, Sample
 
 MAX_COUNT = 10_000
@@ -66,7 +66,7 @@ def export_webdataset(
         output: The webdataset's folder; other splits in it stay as they are.
         image_format: ``original`` keeps the bytes, ``webp`` (lossless), ``png`` and ``jpg`` encode anew. By default
             files stay as they are and pixels that never were a file become webp.
-        max_count: Pictures per shard.
+        max_count: Images per shard.
         max_size: Bytes per shard.
         limit: Write only the first samples.
         overwrite: Replace the split if it is there.
@@ -91,8 +91,8 @@ def export_webdataset(
         writer = ShardWriter(folder, max_count, max_size)
         with writer, ThreadPoolExecutor(WORKERS) as pool:
             for batch in _batches(_translated(datasets, limit)):
-                pictures = pool.map(lambda pair: recode(pair[0].image, image_format), batch)
-                for (sample, texts), (extension, data) in zip(batch, pictures, strict=True):
+                images = pool.map(lambda pair: recode(pair[0].image, image_format), batch)
+                for (sample, texts), (extension, data) in zip(batch, images, strict=True):
                     writer.write(sample, extension, data, texts, kind=info.kind, n_classes=len(info.classnames))
                     bar.advance()
         if not writer.samples:

@@ -1,4 +1,4 @@
-"""A plain folder of pictures, one subfolder per class: ``class name/picture.jpg``."""
+"""A plain folder of images, one subfolder per class: ``class name/image.jpg``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from eyechart.datasets.classes import class_info, read_class_texts
 from eyechart.datasets.layout import first_existing, own_split
 from eyechart.datasets.rows import RowDataset
 from eyechart.errors import DataError
-from eyechart.media import Picture
+from eyechart.io.media import ImageRef
 from eyechart.types import DatasetSpec, Sample
 
 EXTENSIONS = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm"})
@@ -26,15 +26,15 @@ def open_folder(spec: DatasetSpec) -> RowDataset:
     base = _base(root, spec)
     folders = class_folders(base)
     if not folders:
-        raise DataError(f"{base} has no folders with pictures.", advice="Put pictures into one folder per class.")
+        raise DataError(f"{base} has no folders with images.", advice="Put images into one folder per class.")
     names = tuple(folder.name.replace("_", " ") for folder in folders)
     texts = read_class_texts(root, spec, names)
     if texts.classnames and len(texts.classnames) != len(folders):
         raise DataError(f"{spec.name}: {len(texts.classnames)} class names for {len(folders)} folders in {base}.")
     samples = [
-        Sample(f"{folder.name}/{path.name}", Picture.from_path(path), label=label)
+        Sample(f"{folder.name}/{path.name}", ImageRef.from_path(path), label=label)
         for label, folder in enumerate(folders)
-        for path in pictures_in(folder)
+        for path in images_in(folder)
     ]
     return RowDataset(class_info(spec, "classification", texts, base), tuple(samples))
 
@@ -52,14 +52,14 @@ def _base(root: Path, spec: DatasetSpec) -> Path:
 
 
 def class_folders(base: Path) -> list[Path]:
-    """Return the subfolders that hold pictures, sorted by name."""
-    return sorted(path for path in base.iterdir() if path.is_dir() and any(map(_is_picture, path.iterdir())))
+    """Return the subfolders that hold images, sorted by name."""
+    return sorted(path for path in base.iterdir() if path.is_dir() and any(map(_is_image, path.iterdir())))
 
 
-def pictures_in(folder: Path) -> list[Path]:
-    """Return the picture files of a folder, sorted by name."""
-    return sorted(filter(_is_picture, folder.iterdir()))
+def images_in(folder: Path) -> list[Path]:
+    """Return the image files of a folder, sorted by name."""
+    return sorted(filter(_is_image, folder.iterdir()))
 
 
-def _is_picture(path: Path) -> bool:
+def _is_image(path: Path) -> bool:
     return path.suffix.lower() in EXTENSIONS and path.is_file()

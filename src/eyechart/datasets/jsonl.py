@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from eyechart.datasets.rows import Problems, RowDataset, find_picture
+from eyechart.datasets.rows import Problems, RowDataset, find_image
 from eyechart.errors import DataError
-from eyechart.media import Picture
+from eyechart.io.media import ImageRef
+from eyechart.io.untrusted import parse_json, text_lines
 from eyechart.types import DatasetInfo, DatasetSpec, Sample
-from eyechart.untrusted import parse_json, text_lines
 
 FILE = "image_queries.jsonl"
 
@@ -42,13 +42,13 @@ def _row(line: str, number: int, folder: Path, problems: Problems) -> Sample | N
     if reason:
         problems.add(number, reason)
         return None
-    picture = find_picture(row["image_path"], folder)
-    if picture is None:
-        problems.add(number, f"the picture {row['image_path']!r} does not exist (looked in {folder} and here)")
+    image = find_image(row["image_path"], folder)
+    if image is None:
+        problems.add(number, f"the image {row['image_path']!r} does not exist (looked in {folder} and here)")
         return None
     texts = (row["query"],) if isinstance(row["query"], str) else tuple(row["query"])
     meta = {key: value for key, value in row.items() if key not in ("image_path", "query")}
-    return Sample(str(row.get("id", number - 1)), Picture.from_path(picture), texts=texts, meta=meta)
+    return Sample(str(row.get("id", number - 1)), ImageRef.from_path(image), texts=texts, meta=meta)
 
 
 def _what_is_wrong(row: Any) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from eyechart.progress import Progress
+from eyechart.io.progress import Progress
 from eyechart.types import Dataset, DatasetInfo, Fetchable, Sample, Shard, digest_json
 
 Change = Callable[[Sample], Sample | None]

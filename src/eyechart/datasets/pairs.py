@@ -1,4 +1,4 @@
-"""Pairs of pictures and how similar they are: ``pairs.jsonl`` with image_1, image_2 and score.
+"""Pairs of images and how similar they are: ``pairs.jsonl`` with image_1, image_2 and score.
 
     ROOT/pairs.jsonl    {"image_1": "a.png", "image_2": "b.png", "score": 3.5}
 
@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from eyechart.datasets.pictures import PictureFinder
+from eyechart.datasets.images import ImageFinder
 from eyechart.datasets.rows import Problems, RowDataset
 from eyechart.errors import DataError
+from eyechart.io.untrusted import parse_json, text_lines
 from eyechart.types import DatasetInfo, DatasetSpec, Sample
-from eyechart.untrusted import parse_json, text_lines
 
 FILE = "pairs.jsonl"
 IMAGES = ("{image}", "images/{image}")
@@ -27,8 +27,8 @@ def open_pairs(spec: DatasetSpec) -> RowDataset:
     """Read two samples per pair; every bad line is reported with its number."""
     path = Path(spec.root) / FILE
     if not path.is_file():
-        raise DataError(f"There is no {path}.", advice="Each line of it names two pictures and a score.")
-    finder, problems = PictureFinder(path.parent, IMAGES), Problems(path)
+        raise DataError(f"There is no {path}.", advice="Each line of it names two images and a score.")
+    finder, problems = ImageFinder(path.parent, IMAGES), Problems(path)
     samples: list[Sample] = []
     for number, line in text_lines(path):
         if line.strip():
@@ -41,11 +41,11 @@ def open_pairs(spec: DatasetSpec) -> RowDataset:
     return RowDataset(DatasetInfo(spec.name, "similarity", spec.split, spec.language, source=str(path)), tuple(samples))
 
 
-def _pair(number: int, row: Mapping[str, Any], finder: PictureFinder) -> list[Sample]:
+def _pair(number: int, row: Mapping[str, Any], finder: ImageFinder) -> list[Sample]:
     score = float(row["score"])
     if not math.isfinite(score):
         raise ValueError("the score is not a number")
     name = str(row.get("id", number))
     meta = {key: value for key, value in row.items() if key not in _OWN_KEYS} | {"pair": name, "score": score}
-    pictures = [finder.find(str(row[key])) for key in ("image_1", "image_2")]
-    return [Sample(f"{name}/{i}", picture, meta=meta) for i, picture in enumerate(pictures) if picture]
+    images = [finder.find(str(row[key])) for key in ("image_1", "image_2")]
+    return [Sample(f"{name}/{i}", image, meta=meta) for i, image in enumerate(images) if image]

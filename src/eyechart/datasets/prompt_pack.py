@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from eyechart.errors import DataError
-from eyechart.files import cache_root, write_atomic
+from eyechart.io.files import cache_root, write_atomic
 from eyechart.languages import canonical
 
 REQUIREMENT = "clip-benchmark==1.6.2"

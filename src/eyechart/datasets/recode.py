@@ -1,4 +1,4 @@
-"""The bytes of a picture as they are, or encoded anew."""
+"""The bytes of an image as they are, or encoded anew."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import io
 from typing import Any
 
 from eyechart.errors import unknown_name
-from eyechart.media import Picture
+from eyechart.io.media import ImageRef
 
 ORIGINAL = "original"
 FORMATS: dict[str, dict[str, Any]] = {
@@ -20,19 +20,19 @@ MAGIC = {"jpg": (b"\xff\xd8\xff", 0), "png": (b"\x89PNG\r\n\x1a\n", 0), "webp": 
 EIGHT_BIT = frozenset({"1", "L", "LA", "P", "PA", "RGB", "RGBA", "RGBX"})
 
 
-def recode(picture: Picture, image_format: str | None) -> tuple[str, bytes]:
-    """Return the extension and the bytes of a picture in a format, or unchanged.
+def recode(ref: ImageRef, image_format: str | None) -> tuple[str, bytes]:
+    """Return the extension and the bytes of an image in a format, or unchanged.
 
-    A part of a picture, or a file in a format that webdataset readers do not know (PPM, TIFF, ...), becomes lossless
+    A part of an image, or a file in a format that webdataset readers do not know (PPM, TIFF, ...), becomes lossless
     webp, or PNG if it has more than eight bits per channel.
     """
     check_format(image_format)
-    data = picture.read()
+    data = ref.read()
     found = extension_of(data)
-    keep = image_format == ORIGINAL or (image_format is None and not picture.made)
-    if keep and found and picture.box is None:
+    keep = image_format == ORIGINAL or (image_format is None and not ref.made)
+    if keep and found and ref.box is None:
         return found, data
-    image = picture.decode()
+    image = ref.decode()
     extension = image_format if image_format not in (None, ORIGINAL) else "webp"
     if extension == "webp" and image.mode not in EIGHT_BIT:
         extension = "png"

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from eyechart.errors import DataError
+from eyechart.io.untrusted import is_file
 from eyechart.types import DatasetInfo, Sample, digest_json
-from eyechart.untrusted import is_file
 
 MAX_SHOWN = 20
 ROWS_PER_SHARD = 4096
@@ -27,7 +27,7 @@ class RowShard:
 
 @dataclass(frozen=True)
 class RowDataset:
-    """Samples that refer to picture files."""
+    """Samples that refer to image files."""
 
     info: DatasetInfo
     samples: tuple[Sample, ...]
@@ -38,7 +38,7 @@ class RowDataset:
         return [RowShard(f"rows {i}-", self.samples[i : i + ROWS_PER_SHARD]) for i in starts]
 
     def signature(self) -> str:
-        """Digest the rows themselves (not the pictures)."""
+        """Digest the rows themselves (not the images)."""
         return digest_json([[s.id, s.image.source, s.label, s.labels, s.texts, dict(s.meta)] for s in self.samples])
 
 
@@ -63,7 +63,7 @@ class Problems:
             )
 
 
-def find_picture(text: str, folder: Path) -> Path | None:
-    """Find a picture by a path relative to the file that names it or to the working directory, first that exists."""
+def find_image(text: str, folder: Path) -> Path | None:
+    """Find an image by a path relative to the file that names it or to the working directory, first that exists."""
     given = Path(text)
     return next((path for path in (folder / given, given) if is_file(path)), None)

@@ -2,8 +2,8 @@
 
     ROOT/questions.jsonl     {"images": ["a.png", "b.png"], "texts": ["...", "..."], "right": [[0, 0], [1, 1]], ...}
 
-``right`` pairs the positions of pictures and texts; without it, picture i belongs to text i. Other keys become
-metadata. Pictures lie in ROOT or in ROOT/images. In another language the file is ``questions.de.jsonl``.
+``right`` pairs the positions of images and texts; without it, image i belongs to text i. Other keys become
+metadata. Images lie in ROOT or in ROOT/images. In another language the file is ``questions.de.jsonl``.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from eyechart.datasets.pictures import PictureFinder
+from eyechart.datasets.images import ImageFinder
 from eyechart.datasets.rows import Problems, RowDataset
 from eyechart.errors import DataError
+from eyechart.io.media import ImageRef
+from eyechart.io.untrusted import json_lines, parse_json
 from eyechart.languages import is_main
-from eyechart.media import Picture
 from eyechart.types import DatasetInfo, DatasetSpec, Sample
-from eyechart.untrusted import json_lines, parse_json
 
 FILE = "questions.jsonl"
 IMAGES = ("{image}", "images/{image}", "image-sets/{image}", "val2017/{image}", "val2014/{image}")
@@ -28,31 +28,31 @@ Row = Mapping[str, Any]
 
 
 def question_samples(
-    name: str, pictures: Sequence[Picture], texts: Sequence[str], right: Sequence[tuple[int, int]], meta: Row
+    name: str, refs: Sequence[ImageRef], texts: Sequence[str], right: Sequence[tuple[int, int]], meta: Row
 ) -> Iterator[Sample]:
-    """Write a question as samples: one per picture, with the text that is right for it first.
+    """Write a question as samples: one per image, with the text that is right for it first.
 
-    Texts that are right for no picture go to the first picture, as wrong candidates.
+    Texts that are right for no image go to the first image, as wrong candidates.
 
     Raises:
-        DataError: If a pair points nowhere, a picture has two right texts, or there is nothing to choose.
+        DataError: If a pair points nowhere, an image has two right texts, or there is nothing to choose.
     """
     own: dict[int, int] = {}
     for place, text in right:
-        if not (0 <= place < len(pictures) and 0 <= text < len(texts)) or own.setdefault(place, text) != text:
-            raise DataError(f"the pair [{place}, {text}] does not fit {len(pictures)} pictures and {len(texts)} texts")
+        if not (0 <= place < len(refs) and 0 <= text < len(texts)) or own.setdefault(place, text) != text:
+            raise DataError(f"the pair [{place}, {text}] does not fit {len(refs)} images and {len(texts)} texts")
     if not own:
-        raise DataError("no picture belongs to a text")
+        raise DataError("no image belongs to a text")
     wrong = tuple(text for i, text in enumerate(texts) if i not in own.values())
-    if len(pictures) == 1 and not wrong:
+    if len(refs) == 1 and not wrong:
         raise DataError("there is nothing to choose from")
-    for i, picture in enumerate(pictures):
+    for i, ref in enumerate(refs):
         first = (texts[own[i]],) if i in own else ()
-        # Wrong texts must not stand first: they go to a picture that has a right one.
+        # Wrong texts must not stand first: they go to an image that has a right one.
         extra = wrong if i == min(own) else ()
-        question = {"question": name, "pictures": len(pictures)} | ({"text": own[i]} if i in own else {})
-        sample_id = f"{name}/{i}" if len(pictures) > 1 else name
-        yield Sample(sample_id, picture, texts=first + extra, meta={**meta, **question})
+        question = {"question": name, "images": len(refs)} | ({"text": own[i]} if i in own else {})
+        sample_id = f"{name}/{i}" if len(refs) > 1 else name
+        yield Sample(sample_id, ref, texts=first + extra, meta={**meta, **question})
 
 
 def open_selection(spec: DatasetSpec) -> RowDataset:
@@ -66,22 +66,22 @@ def open_selection(spec: DatasetSpec) -> RowDataset:
 
 
 def open_aro(spec: DatasetSpec) -> RowDataset:
-    """Read a list in ARO's form: a picture, its caption, and false captions (or options, the right one first).
+    """Read a list in ARO's form: an image, its caption, and false captions (or options, the right one first).
 
-    Rows of Visual Genome name a box; that part of the picture is meant.
+    Rows of Visual Genome name a box; that part of the image is meant.
     """
     path = _json_file(spec)
     return _read(spec, path, enumerate(_json_list(path)), _aro_question)
 
 
 def open_imagecode(spec: DatasetSpec) -> RowDataset:
-    """Read ImageCoDe: sets of ten similar pictures, and texts that describe one of them."""
+    """Read ImageCoDe: sets of ten similar images, and texts that describe one of them."""
     root = Path(spec.root)
     path = root if root.is_file() else root / f"{spec.split}_data.json"
     content = _json(path)
     if not isinstance(content, dict):
-        raise DataError(f"{path} is not in ImageCoDe's form.", advice="It maps names of picture sets to texts.")
-    finder = PictureFinder(path.parent, IMAGES)
+        raise DataError(f"{path} is not in ImageCoDe's form.", advice="It maps names of image sets to texts.")
+    finder = ImageFinder(path.parent, IMAGES)
     rows = (
         {"id": f"{name}/{target}", "set": name, "target": target, "text": text}
         for name, texts in content.items()
@@ -90,25 +90,25 @@ def open_imagecode(spec: DatasetSpec) -> RowDataset:
     return _read(spec, path, enumerate(rows), _imagecode_question, finder)
 
 
-Found = tuple[str, list[Picture | None], list[str], list[tuple[int, int]], Row]
+Found = tuple[str, list[ImageRef | None], list[str], list[tuple[int, int]], Row]
 
 
 def _read(
     spec: DatasetSpec,
     path: Path,
     rows: Iterator[tuple[int, Any]] | enumerate[Any],
-    parse: Callable[[int, Row, PictureFinder], Found],
-    finder: PictureFinder | None = None,
+    parse: Callable[[int, Row, ImageFinder], Found],
+    finder: ImageFinder | None = None,
 ) -> RowDataset:
     """Turn rows into samples, collecting all that is wrong."""
-    finder = finder or PictureFinder(path.parent, IMAGES)
+    finder = finder or ImageFinder(path.parent, IMAGES)
     problems = Problems(path)
     samples: list[Sample] = []
     for number, row in rows:
         try:
-            name, pictures, texts, right, meta = parse(number, row, finder)
-            there = [picture for picture in pictures if picture is not None]
-            if len(there) == len(pictures):
+            name, refs, texts, right, meta = parse(number, row, finder)
+            there = [ref for ref in refs if ref is not None]
+            if len(there) == len(refs):
                 samples += question_samples(name, there, texts, right, meta)
         except DataError as error:
             problems.add(number, error.message)
@@ -119,32 +119,32 @@ def _read(
     return RowDataset(DatasetInfo(spec.name, "selection", spec.split, spec.language, source=str(path)), tuple(samples))
 
 
-def _own_question(number: int, row: Row, finder: PictureFinder) -> Found:
+def _own_question(number: int, row: Row, finder: ImageFinder) -> Found:
     images, texts = [str(image) for image in row["images"]], [str(text) for text in row["texts"]]
     pairs = row.get("right", [[i, i] for i in range(min(len(images), len(texts)))])
-    right = [(int(picture), int(text)) for picture, text in pairs]
+    right = [(int(ref), int(text)) for ref, text in pairs]
     meta = {key: value for key, value in row.items() if key not in _OWN_KEYS}
     return str(row.get("id", number)), [finder.find(image) for image in images], texts, right, meta
 
 
-def _aro_question(number: int, row: Row, finder: PictureFinder) -> Found:
+def _aro_question(number: int, row: Row, finder: ImageFinder) -> Found:
     if "caption_options" in row:
         texts = [str(text) for text in row["caption_options"]]
     else:
         false = row["false_caption"]
         texts = [str(row["true_caption"]), *([false] if isinstance(false, str) else map(str, false))]
-    picture = finder.find(str(row.get("image_path") or row["image"]))
-    if picture is not None and "bbox_w" in row:
+    ref = finder.find(str(row.get("image_path") or row["image"]))
+    if ref is not None and "bbox_w" in row:
         left, upper, width, height = (int(row[f"bbox_{side}"]) for side in "xywh")
-        picture = picture.crop(left, upper, left + width, upper + height)
+        ref = ref.crop(left, upper, left + width, upper + height)
     meta = {key: row[key] for key in ("relation_name", "attributes") if key in row}
-    return str(number), [picture], texts, [(0, 0)], meta
+    return str(number), [ref], texts, [(0, 0)], meta
 
 
-def _imagecode_question(number: int, row: Row, finder: PictureFinder) -> Found:  # noqa: ARG001 - one signature
-    pictures = [finder.find(f"{row['set']}/img{i}.jpg") for i in range(10)]
+def _imagecode_question(number: int, row: Row, finder: ImageFinder) -> Found:  # noqa: ARG001 - one signature
+    refs = [finder.find(f"{row['set']}/img{i}.jpg") for i in range(10)]
     meta = {"video": "open-images" not in row["set"]}
-    return str(row["id"]), pictures, [str(row["text"])], [(int(row["target"]), 0)], meta
+    return str(row["id"]), refs, [str(row["text"])], [(int(row["target"]), 0)], meta
 
 
 def _json_file(spec: DatasetSpec) -> Path:
@@ -175,5 +175,5 @@ def _json(path: Path) -> Any:
 def _json_list(path: Path) -> list[Any]:
     content = _json(path)
     if not isinstance(content, list):
-        raise DataError(f"{path} is not in ARO's form.", advice="It is a list of pictures with captions.")
+        raise DataError(f"{path} is not in ARO's form.", advice="It is a list of images with captions.")
     return content

@@ -1,4 +1,4 @@
-"""A CSV, TSV or JSON-lines table with a column of picture paths and one of labels or captions."""
+"""A CSV, TSV or JSON-lines table with a column of image paths and one of labels or captions."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from eyechart.datasets.classes import ClassTexts, read_class_texts
-from eyechart.datasets.rows import Problems, RowDataset, find_picture
+from eyechart.datasets.rows import Problems, RowDataset, find_image
 from eyechart.errors import DataError
-from eyechart.media import Picture
+from eyechart.io.media import ImageRef
+from eyechart.io.untrusted import json_lines, text_lines
 from eyechart.types import DatasetInfo, DatasetSpec, Sample
-from eyechart.untrusted import json_lines, text_lines
 
 IMAGE_COLUMNS = ("image", "image_path", "path", "file", "file_name", "filename", "filepath")
 LABEL_COLUMNS = ("label", "class", "target", "category")
@@ -22,7 +22,7 @@ Row = Mapping[str, Any]
 
 
 def open_table(spec: DatasetSpec) -> RowDataset:
-    """Read a table. Rows of the same picture are put together where the column is a caption."""
+    """Read a table. Rows of the same image are put together where the column is a caption."""
     path = Path(spec.root)
     if not path.is_file():
         raise DataError(f"There is no table {path}.", advice="Check the path.")
@@ -30,7 +30,7 @@ def open_table(spec: DatasetSpec) -> RowDataset:
     if not rows:
         raise DataError(f"{path} has no rows.")
     columns = {key for _, row in rows for key in row}
-    image = _column(path, columns, IMAGE_COLUMNS, "picture paths")
+    image = _column(path, columns, IMAGE_COLUMNS, "image paths")
     label = next((name for name in LABEL_COLUMNS if name in columns), None)
     if label:
         return _classification(spec, path, rows, image, label)
@@ -64,11 +64,11 @@ def _column(path: Path, columns: set[str], known: tuple[str, ...], what: str) ->
     return found
 
 
-def _picture(row: Row, column: str, number: int, path: Path, problems: Problems) -> Path | None:
+def _image(row: Row, column: str, number: int, path: Path, problems: Problems) -> Path | None:
     value = row.get(column)
-    found = find_picture(value, path.parent) if isinstance(value, str) and value else None
+    found = find_image(value, path.parent) if isinstance(value, str) and value else None
     if found is None:
-        problems.add(number, f"the picture {value!r} does not exist")
+        problems.add(number, f"the image {value!r} does not exist")
     return found
 
 
@@ -82,10 +82,10 @@ def _classification(spec: DatasetSpec, path: Path, rows: list[tuple[int, Row]], 
         if number is None:
             problems.add(line, f"no {label}")
             continue
-        picture = _picture(row, image, line, path, problems)
-        if picture:
+        ref = _image(row, image, line, path, problems)
+        if ref:
             meta = {key: value for key, value in row.items() if key not in (image, label)}
-            samples.append(Sample(str(line), Picture.from_path(picture), label=number, meta=meta))
+            samples.append(Sample(str(line), ImageRef.from_path(ref), label=number, meta=meta))
     problems.raise_if_any()
     info = DatasetInfo(
         spec.name,
@@ -132,10 +132,10 @@ def _retrieval(spec: DatasetSpec, path: Path, rows: list[tuple[int, Row]], image
         if not any(text.strip() for text in texts):
             problems.add(line, f"no {caption}")
             continue
-        picture = _picture(row, image, line, path, problems)
-        if picture:
-            captions.setdefault(picture, []).extend(texts)
-            ids.setdefault(picture, str(row[image]))
+        ref = _image(row, image, line, path, problems)
+        if ref:
+            captions.setdefault(ref, []).extend(texts)
+            ids.setdefault(ref, str(row[image]))
     problems.raise_if_any()
-    samples = tuple(Sample(ids[p], Picture.from_path(p), texts=tuple(t)) for p, t in captions.items())
+    samples = tuple(Sample(ids[p], ImageRef.from_path(p), texts=tuple(t)) for p, t in captions.items())
     return RowDataset(DatasetInfo(spec.name, "retrieval", spec.split, spec.language, source=str(path)), samples)

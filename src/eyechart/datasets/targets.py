@@ -1,4 +1,4 @@
-"""What a sample of a webdataset says besides its picture: a label, several labels, captions, columns of metadata."""
+"""What a sample of a webdataset says besides its image: a label, several labels, captions, columns of metadata."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ import numpy as np
 from eyechart.datasets.classes import ClassTexts
 from eyechart.datasets.tarshard import Fields, MakeSample
 from eyechart.errors import DataError
+from eyechart.io.media import ImageRef
+from eyechart.io.untrusted import MAX_LINE
 from eyechart.languages import MAIN, find_same, is_main
-from eyechart.media import Picture
 from eyechart.types import DatasetSpec, Kind, Sample
-from eyechart.untrusted import MAX_LINE
 
 
 def target_maker(kind: Kind, spec: DatasetSpec) -> MakeSample:
@@ -48,72 +48,72 @@ def objective_texts(texts: ClassTexts, spec: DatasetSpec) -> ClassTexts:
     )
 
 
-def _with_label(name: str, picture: Picture, fields: Fields) -> Sample:
-    return Sample(name, picture, label=_label(picture, fields))
+def _with_label(name: str, image: ImageRef, fields: Fields) -> Sample:
+    return Sample(name, image, label=_label(image, fields))
 
 
-def _label(picture: Picture, fields: Fields) -> int:
+def _label(image: ImageRef, fields: Fields) -> int:
     if "cls" not in fields:
-        raise DataError(f"{picture.source}: the sample has no .cls member.", advice="Its label goes there.")
+        raise DataError(f"{image.source}: the sample has no .cls member.", advice="Its label goes there.")
     try:
         return int(fields["cls"].decode("ascii").strip())
     except ValueError as error:
-        raise DataError(f"{picture.source}: the label {fields['cls'][:20]!r} is not a number.") from error
+        raise DataError(f"{image.source}: the label {fields['cls'][:20]!r} is not a number.") from error
 
 
 def _with_columns(
-    name: str, picture: Picture, fields: Fields, *, columns: tuple[str, ...], objective: str | None
+    name: str, image: ImageRef, fields: Fields, *, columns: tuple[str, ...], objective: str | None
 ) -> Sample:
-    values = _vector(picture, fields, "Its metadata goes there.")
+    values = _vector(image, fields, "Its metadata goes there.")
     if len(values) != len(columns):
-        raise DataError(f"{picture.source}: its .npy has {len(values)} values for {len(columns)} columns.")
+        raise DataError(f"{image.source}: its .npy has {len(values)} values for {len(columns)} columns.")
     meta: Mapping[str, Any] = {column: value.item() for column, value in zip(columns, values, strict=True)}
     return Sample(
-        name, picture, label=_objective(picture, meta[objective]) if objective else _label(picture, fields), meta=meta
+        name, image, label=_objective(image, meta[objective]) if objective else _label(image, fields), meta=meta
     )
 
 
-def _objective(picture: Picture, value: Any) -> int:
+def _objective(image: ImageRef, value: Any) -> int:
     try:
         return int(value)
     except (TypeError, ValueError, OverflowError) as error:  # NaN and infinity are no class either
-        raise DataError(f"{picture.source}: the label {str(value)[:20]} is not a number.") from error
+        raise DataError(f"{image.source}: the label {str(value)[:20]} is not a number.") from error
 
 
-def _with_labels(name: str, picture: Picture, fields: Fields) -> Sample:
-    vector = _vector(picture, fields, "Its labels go there.")
+def _with_labels(name: str, image: ImageRef, fields: Fields) -> Sample:
+    vector = _vector(image, fields, "Its labels go there.")
     if not np.isin(vector, (0, 1)).all():
-        raise DataError(f"{picture.source}: its .npy must be a vector of zeros and ones.")
-    return Sample(name, picture, labels=tuple(int(i) for i in np.flatnonzero(vector)))
+        raise DataError(f"{image.source}: its .npy must be a vector of zeros and ones.")
+    return Sample(name, image, labels=tuple(int(i) for i in np.flatnonzero(vector)))
 
 
-def _vector(picture: Picture, fields: Fields, advice: str) -> np.ndarray:
+def _vector(image: ImageRef, fields: Fields, advice: str) -> np.ndarray:
     if "npy" not in fields:
-        raise DataError(f"{picture.source}: the sample has no .npy member.", advice=advice)
+        raise DataError(f"{image.source}: the sample has no .npy member.", advice=advice)
     try:
         vector = np.load(io.BytesIO(fields["npy"]), allow_pickle=False)
     except (ValueError, EOFError, OSError, SyntaxError, TypeError, MemoryError, RecursionError) as error:
         # The header is Python text that numpy parses, and may claim any size.
-        raise DataError(f"{picture.source}: cannot read its .npy ({error}).") from error
+        raise DataError(f"{image.source}: cannot read its .npy ({error}).") from error
     if not isinstance(vector, np.ndarray) or vector.ndim != 1:
-        raise DataError(f"{picture.source}: its .npy must be a vector of zeros and ones.")
+        raise DataError(f"{image.source}: its .npy must be a vector of zeros and ones.")
     return vector
 
 
-def _with_captions(name: str, picture: Picture, fields: Fields, *, language: str, plain: str) -> Sample:
+def _with_captions(name: str, image: ImageRef, fields: Fields, *, language: str, plain: str) -> Sample:
     member = _caption_member(fields, language, plain)
     if member is None:
         other = sorted(field for field in fields if field.endswith("txt"))
         wanted = "txt" if is_main(language) else f"{language}.txt"
         advice = f"It has {', '.join(other)}: choose another --language." if other else "Its captions go there."
-        raise DataError(f"{picture.source}: the sample has no .{wanted} member.", advice=advice)
+        raise DataError(f"{image.source}: the sample has no .{wanted} member.", advice=advice)
     if len(fields[member]) > MAX_LINE:
-        raise DataError(f"{picture.source}: its captions have {len(fields[member])} bytes, more than {MAX_LINE}.")
+        raise DataError(f"{image.source}: its captions have {len(fields[member])} bytes, more than {MAX_LINE}.")
     try:
         text = fields[member].decode("utf-8")
     except UnicodeDecodeError as error:
-        raise DataError(f"{picture.source}: its captions are not UTF-8 ({error.reason}).") from error
-    return Sample(name, picture, texts=tuple(text.splitlines()))
+        raise DataError(f"{image.source}: its captions are not UTF-8 ({error.reason}).") from error
+    return Sample(name, image, texts=tuple(text.splitlines()))
 
 
 def _caption_member(fields: Fields, language: str, plain: str) -> str | None:

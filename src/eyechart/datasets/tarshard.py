@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from eyechart.errors import DataError
-from eyechart.media import MAX_BYTES, Picture
+from eyechart.io.media import MAX_BYTES, ImageRef
 from eyechart.types import Sample
 
 IMAGE_EXTENSIONS = ("webp", "png", "jpg", "jpeg")
@@ -20,7 +20,7 @@ MAX_HEADER = 1024 * 1024
 _BLOCK = 512
 
 Fields = dict[str, bytes]
-MakeSample = Callable[[str, Picture, Fields], Sample]
+MakeSample = Callable[[str, ImageRef, Fields], Sample]
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class TarShard:
 
     path: Path
     make: MakeSample
-    """Turns an id, a picture and the other members of the same key into a sample."""
+    """Turns an id, an image and the other members of the same key into a sample."""
 
     @property
     def name(self) -> str:
@@ -42,11 +42,11 @@ class TarShard:
             extension = next((ext for ext in IMAGE_EXTENSIONS if ext in fields), None)
             if extension is None:
                 raise DataError(
-                    f"{self.path}: sample {key!r} has no picture, only {', '.join(sorted(fields))}.",
-                    advice=f"A picture ends in .{', .'.join(IMAGE_EXTENSIONS)}.",
+                    f"{self.path}: sample {key!r} has no image, only {', '.join(sorted(fields))}.",
+                    advice=f"An image ends in .{', .'.join(IMAGE_EXTENSIONS)}.",
                 )
             source = f"{self.path}:{key}.{extension}"
-            yield self.make(f"{self.path.stem}/{key}", Picture(source, data=fields.pop(extension)), fields)
+            yield self.make(f"{self.path.stem}/{key}", ImageRef(source, data=fields.pop(extension)), fields)
 
 
 def check_whole(path: Path) -> None:
@@ -86,7 +86,7 @@ def iter_groups(path: Path) -> Iterator[tuple[str, Fields]]:
             if len(fields) >= MAX_MEMBERS or member.size < 0 or size > MAX_BYTES:
                 raise DataError(
                     f"{path}: sample {name!r} has more than {MAX_MEMBERS} members or {MAX_BYTES} bytes.",
-                    advice="A sample is a picture with its texts and numbers.",
+                    advice="A sample is an image with its texts and numbers.",
                 )
             fields[extension] = _content(stream, member, path)
     if key is not None:

@@ -14,9 +14,9 @@ from typing import Any
 
 from eyechart.datasets.rows import Problems
 from eyechart.errors import DataError
-from eyechart.files import write_atomic
+from eyechart.io.files import write_atomic
+from eyechart.io.untrusted import MAX_TEXT, json_lines, text_lines
 from eyechart.types import Document, TextCollection
-from eyechart.untrusted import MAX_TEXT, json_lines, text_lines
 
 CORPUS, QUERIES, QRELS = "corpus.jsonl", "queries.jsonl", "qrels.jsonl"
 COLUMNS = ("query-id", "corpus-id", "score")

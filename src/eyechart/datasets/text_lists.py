@@ -8,8 +8,8 @@ from typing import Any
 
 from eyechart.datasets import prompt_pack
 from eyechart.errors import DataError, UsageError
+from eyechart.io.untrusted import parse_json, read_text
 from eyechart.languages import MAIN, find_same, is_main
-from eyechart.untrusted import parse_json, read_text
 
 
 def languages_in(folder: Path, stem: str = "classnames") -> list[str]:

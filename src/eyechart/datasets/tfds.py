@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from eyechart.datasets.classes import class_info, read_class_texts
+from eyechart.datasets.images import from_pixels
 from eyechart.datasets.layout import no_such_split, own_split
 from eyechart.datasets.lazy import LazyDataset
-from eyechart.datasets.pictures import from_pixels
 from eyechart.errors import DataError, MissingExtraError, missing_extra
-from eyechart.media import Picture
+from eyechart.io.media import ImageRef
 from eyechart.types import DatasetSpec, Sample, digest_json
 
 FORMAT = "array_record"
@@ -53,15 +53,15 @@ class _Maker:
 
     def __call__(self, index: int) -> Sample:
         row = self.rows[index]
-        picture = Picture(f"{self.name} record {index}", data=bytes(row["image"]))
+        image = ImageRef(f"{self.name} record {index}", data=bytes(row["image"]))
         if self.scale != 1:
-            picture = _scaled(picture, self.scale)
-        return Sample(str(index), picture, label=self.label(row))
+            image = _scaled(image, self.scale)
+        return Sample(str(index), image, label=self.label(row))
 
 
-def _scaled(picture: Picture, factor: int) -> Picture:
+def _scaled(image: ImageRef, factor: int) -> ImageRef:
     """Stretch pixel values: dSprites stores zeros and ones."""
-    return from_pixels(picture.decode().point(lambda value: value * factor), picture.source)
+    return from_pixels(image.decode().point(lambda value: value * factor), image.source)
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ def _prepared(spec: DatasetSpec, name: str, builder: Any) -> Any:
 
 
 def _rows(library: Any, spec: DatasetSpec, builder: Any, split: str) -> Sequence[Mapping[str, Any]]:
-    """Return the records of a split in their order on disk, pictures still encoded."""
+    """Return the records of a split in their order on disk, images still encoded."""
     decoders = {"image": library.decode.SkipDecoding()}
     if builder.info.file_format.value == FORMAT:
         try:

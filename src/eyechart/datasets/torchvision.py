@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from eyechart.datasets.classes import class_info, read_class_texts
+from eyechart.datasets.images import from_pixels
 from eyechart.datasets.layout import own_split
 from eyechart.datasets.lazy import LazyDataset
-from eyechart.datasets.pictures import from_pixels
 from eyechart.errors import DataError, missing_extra
-from eyechart.media import Picture
+from eyechart.io.media import ImageRef
 from eyechart.types import DatasetSpec, Sample, digest_json
 
 
@@ -21,7 +21,7 @@ def open_torchvision(spec: DatasetSpec) -> LazyDataset[int]:
     """Build the class on the root folder; if the data is not there, torchvision downloads and checks it.
 
     Class names are those of the catalogue's prompt pack, else torchvision's own, with the characters in ``spaces``
-    replaced by spaces. Pictures that are files stay as they are; arrays become PNG.
+    replaced by spaces. Images that are files stay as they are; arrays become PNG.
     """
     settings = spec.options["source"]
     dataset = _build(spec, settings)
@@ -47,8 +47,8 @@ class _Maker:
         if isinstance(image, str | Path):
             path = Path(image)
             name = path.relative_to(self.root).as_posix() if path.is_relative_to(self.root) else path.name
-            return Sample(name, Picture.from_path(path), label=int(label))
-        return Sample(str(index), from_pixels(image, f"{self.root} picture {index}"), label=int(label))
+            return Sample(name, ImageRef.from_path(path), label=int(label))
+        return Sample(str(index), from_pixels(image, f"{self.root} image {index}"), label=int(label))
 
 
 def _build(spec: DatasetSpec, settings: dict[str, Any]) -> Any:
@@ -91,7 +91,7 @@ def _same(path: Any) -> Any:
 
 
 def _listed_files(dataset: Any) -> list[tuple[Any, Any]] | None:
-    """Return paths and labels of the two classes that cannot be given a loader; without them pictures are decoded."""
+    """Return paths and labels of the two classes that cannot be given a loader; without them images are decoded."""
     if hasattr(dataset, "_samples") and type(dataset).__name__ == "GTSRB":
         return list(dataset._samples)
     if hasattr(dataset, "_images") and type(dataset).__name__ == "OxfordIIITPet":

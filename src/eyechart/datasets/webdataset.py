@@ -3,7 +3,7 @@
     ROOT/classnames.txt  ROOT/zeroshot_classification_templates.txt  ROOT/dataset_type.txt
     ROOT/{split}/nshards.txt  ROOT/{split}/0.tar  1.tar ...
 
-A sample is a picture (.webp, .png, .jpg, .jpeg) and its target: .cls (a number), .npy (a vector of zeros and ones)
+A sample is an image (.webp, .png, .jpg, .jpeg) and its target: .cls (a number), .npy (a vector of zeros and ones)
 or .txt (one caption a line). Lists and captions in another language carry it in their name: classnames.de.txt,
 s0000001.de.txt.
 """
@@ -22,10 +22,10 @@ from eyechart.datasets.targets import objective_texts, target_maker
 from eyechart.datasets.tarshard import MakeSample, TarShard
 from eyechart.datasets.text_lists import languages_in
 from eyechart.errors import DataError
+from eyechart.io.progress import NoProgress, Progress
+from eyechart.io.untrusted import read_text
 from eyechart.languages import canonical, find_same, is_main
-from eyechart.progress import NoProgress, Progress
 from eyechart.types import DatasetInfo, DatasetSpec, Kind, Sample, digest_json
-from eyechart.untrusted import read_text
 
 MAX_SHARDS = 100_000
 _KINDS: dict[str, Kind] = {"": "classification", "retrieval": "retrieval", "multilabel": "multilabel"}

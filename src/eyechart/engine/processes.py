@@ -14,23 +14,23 @@ from multiprocessing import get_context
 
 from eyechart import plugins
 from eyechart.config import Config
-from eyechart.engine.local import LocalEmbeddings
 from eyechart.engine.worker import Worker, chunks_of, one_of_each
 from eyechart.errors import EyechartError
-from eyechart.models.base import LazyEncoder
-from eyechart.progress import NoProgress, Progress
+from eyechart.inference.embeddings import LocalEmbeddings
+from eyechart.io.progress import NoProgress, Progress
+from eyechart.models.family import LazyEncoder
 from eyechart.results import is_done
 from eyechart.run import JobReport, Session, open_model, run_jobs
 from eyechart.types import Job
 
 Share = list[tuple[Job, list[str]]]
-"""Jobs, and the samples of each whose pictures a process embeds."""
+"""Jobs, and the samples of each whose images a process embeds."""
 
 
 def run_in_processes(
     jobs: Sequence[Job], config: Config, progress: Progress | None = None, *, count: int
 ) -> Iterator[JobReport]:
-    """Embed the pictures of all jobs in ``count`` processes, then do the jobs here, one after the other.
+    """Embed the images of all jobs in ``count`` processes, then do the jobs here, one after the other.
 
     With ``--device auto`` the n-th process takes the n-th GPU; a list of devices is dealt out in its order.
     """
@@ -63,14 +63,14 @@ def _chunks(jobs: Sequence[Job], session: Session) -> Iterator[tuple[Job, list[s
         if model is None or model.spec != job.model:
             model = open_model(job.model)
         with suppress(EyechartError):
-            missing = LocalEmbeddings(model, session.store).missing_ids(session.listing(job))
+            missing = LocalEmbeddings(model, session.store).missing_ids(session.manifest(job))
             yield from ((job, chunk) for chunk in chunks_of(job, missing))
 
 
 def _embed_all(shares: Sequence[Share], config: Config, progress: Progress) -> None:
     context = get_context("spawn")  # a fork would share what CUDA and threads have set up
     started = [context.Process(target=_embed, args=(number, share, config)) for number, share in enumerate(shares)]
-    with progress.step(f"pictures in {len(shares)} processes", len(shares)) as bar:
+    with progress.step(f"images in {len(shares)} processes", len(shares)) as bar:
         for process in started:
             process.start()
         for process in started:

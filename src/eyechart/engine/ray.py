@@ -18,7 +18,7 @@ from eyechart import plugins
 from eyechart.config import Config
 from eyechart.engine.worker import Worker, chunk_size, chunks_of, one_of_each
 from eyechart.errors import EyechartError, UsageError, missing_extra
-from eyechart.progress import NoProgress, Progress
+from eyechart.io.progress import NoProgress, Progress
 from eyechart.results import is_done
 from eyechart.run import JobReport
 from eyechart.types import Job
@@ -69,15 +69,15 @@ def run_jobs(
             todo.append(job)
     if not todo:
         return
-    crew = Crew.hire(config, address, workers)
+    pool = WorkerPool.start(config, address, workers)
     try:
         with (progress or NoProgress()).step("shards on the cluster", None) as bar:
-            for _ in crew.do(list(_chunks(crew, todo))):
+            for _ in pool.do(list(_chunks(pool, todo))):
                 bar.advance()
-        for call, report in crew.do([Call("run", (job,)) for job in todo]):
+        for call, report in pool.do([Call("run", (job,)) for job in todo]):
             yield report if isinstance(report, JobReport) else JobReport(call.arguments[0], error=report)
     finally:
-        crew.dismiss()
+        pool.shutdown()
 
 
 def _check_encoders(jobs: Sequence[Job]) -> None:
@@ -92,16 +92,16 @@ def _check_encoders(jobs: Sequence[Job]) -> None:
             )
 
 
-def _chunks(crew: Crew, jobs: Sequence[Job]) -> Iterator[Call]:
-    """Cut large datasets into tasks; a batch holds the same pictures as it would on one machine."""
-    for call, ids in crew.do([Call("missing", (job,)) for job in one_of_each(jobs)]):
+def _chunks(pool: WorkerPool, jobs: Sequence[Job]) -> Iterator[Call]:
+    """Cut large datasets into tasks; a batch holds the same images as it would on one machine."""
+    for call, ids in pool.do([Call("missing", (job,)) for job in one_of_each(jobs)]):
         job = call.arguments[0]
         if isinstance(ids, list) and len(ids) > chunk_size(job):
             yield from (Call("embed", (job, chunk)) for chunk in chunks_of(job, ids))
 
 
 @dataclass
-class Crew:
+class WorkerPool:
     """The workers, and who does what."""
 
     ray: Any
@@ -112,7 +112,7 @@ class Crew:
     """What each task is: its worker, the list of calls it belongs to, and its number in that list."""
 
     @classmethod
-    def hire(cls, config: Config, address: str | None, workers: int | None) -> Crew:
+    def start(cls, config: Config, address: str | None, workers: int | None) -> WorkerPool:
         """Connect, or start a cluster on this machine, and start the workers."""
         try:
             import ray
@@ -177,7 +177,7 @@ class Crew:
                 f"A worker died {RESTARTS} times ({type(error).__name__}).", advice="See the logs of the Ray cluster."
             )
 
-    def dismiss(self) -> None:
+    def shutdown(self) -> None:
         """Stop the workers, and the cluster if it is ours."""
         for worker in {*self.idle, *(worker for worker, _, _ in self.running.values())}:
             self.ray.kill(worker)

@@ -7,14 +7,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from eyechart.config import Config
-from eyechart.engine.local import LocalEmbeddings
 from eyechart.errors import EyechartError
-from eyechart.models.base import LazyEncoder
+from eyechart.inference.embeddings import LocalEmbeddings
+from eyechart.models.family import LazyEncoder
 from eyechart.run import JobReport, Session, open_model, run_job
 from eyechart.types import Job, digest_json
 
 CHUNK_BATCHES = 8
-"""Batches of pictures per task: large enough to hide a millisecond of dispatch, small enough to share a dataset."""
+"""Batches of images per task: large enough to hide a millisecond of dispatch, small enough to share a dataset."""
 
 
 class Worker:
@@ -29,13 +29,13 @@ class Worker:
         self.model: LazyEncoder | None = None
 
     def missing(self, job: Job) -> list[str]:
-        """List the pictures of a job that have no vector yet."""
-        listing = self.session.listing(job)
-        return self._embeddings(job).missing_ids(listing)
+        """List the images of a job that have no vector yet."""
+        manifest = self.session.manifest(job)
+        return self._embeddings(job).missing_ids(manifest)
 
     def embed(self, job: Job, ids: list[str]) -> int:
-        """Embed some pictures of a job."""
-        return self._embeddings(job).embed_ids(self.session.listing(job), set(ids))
+        """Embed some images of a job."""
+        return self._embeddings(job).embed_ids(self.session.manifest(job), set(ids))
 
     def run(self, job: Job) -> JobReport:
         """Do a whole job; what is in the store is not computed again."""
@@ -52,7 +52,7 @@ class Worker:
             self.session.store,
             batch_size=job.batch_size,
             workers=job.workers,
-            on_error="skip",  # the job itself decides what a broken picture means
+            on_error="skip",  # the job itself decides what a broken image means
         )
 
     def _model(self, job: Job) -> LazyEncoder:
@@ -68,11 +68,11 @@ def one_of_each(jobs: Sequence[Job]) -> list[Job]:
 
 
 def chunk_size(job: Job) -> int:
-    """Return how many pictures make a task."""
+    """Return how many images make a task."""
     return CHUNK_BATCHES * job.batch_size
 
 
 def chunks_of(job: Job, ids: list[str]) -> Iterator[list[str]]:
-    """Cut pictures into tasks of whole batches: a batch holds the same pictures as it would on one machine."""
+    """Cut images into tasks of whole batches: a batch holds the same images as it would on one machine."""
     step = chunk_size(job)
     yield from (ids[i : i + step] for i in range(0, len(ids), step))

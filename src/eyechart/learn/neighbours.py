@@ -1,4 +1,4 @@
-"""Nearest neighbours: each picture gets the class of the training pictures that are most similar to it."""
+"""Nearest neighbours: each image gets the class of the training images that are most similar to it."""
 
 from __future__ import annotations
 

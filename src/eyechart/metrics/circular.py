@@ -60,7 +60,7 @@ def _rotation(row: dict[str, object], times: int, offset: int, known: set[str]) 
     group = row_index(row)
     changed: dict[str, object] = {new: row[old] for old, new in moved.items()}
     changed |= {"index": group + offset * times, "answer": moved[as_text(row["answer"])]}
-    # A row that already borrows another row's picture keeps doing so: a reference is followed only once.
+    # A row that already borrows another row's image keeps doing so: a reference is followed only once.
     if not is_missing(row.get("image")) and as_text(row["image"]) not in known:
         changed["image"] = str(group)
     return row | changed

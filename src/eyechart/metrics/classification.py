@@ -30,16 +30,16 @@ class Ranking:
 
 
 def rank_labels(images: Vectors, classes: Vectors, labels: Ints, *, top: int = 5) -> Ranking:
-    """Rank all classes by cosine for each picture and find the true one.
+    """Rank all classes by cosine for each image and find the true one.
 
     A class with exactly the same vector as another one (a duplicate name) is the same candidate listed twice:
     the copies stand in class order, so the first one can be right and the later ones are one place behind.
     This is how published ImageNet numbers treat its two duplicate names. Any other tie counts against the label.
 
     Args:
-        images: Unit vectors of the pictures, (n, d).
+        images: Unit vectors of the images, (n, d).
         classes: Unit vectors of the classes, (c, d).
-        labels: The true class of each picture.
+        labels: The true class of each image.
         top: How many best classes to return.
     """
     first, candidate, copies = distinct_rows(classes)
@@ -66,7 +66,7 @@ def rank_labels(images: Vectors, classes: Vectors, labels: Ints, *, top: int = 5
 
 
 def first_choices(images: Vectors, classes: Vectors, labels: Ints) -> NDArray[np.bool_]:
-    """Tell for each picture whether the true class ranks first; the same as `rank_labels`, and nothing else of it."""
+    """Tell for each image whether the true class ranks first; the same as `rank_labels`, and nothing else of it."""
     first, candidate, _ = distinct_rows(classes)
     distinct = np.ascontiguousarray(classes[first].T)
     alone = _place_among_copies(candidate)[labels] == 0

@@ -1,4 +1,4 @@
-"""Retrieval between pictures and captions: the rank of the best right answer, exactly, in bounded memory."""
+"""Retrieval between images and captions: the rank of the best right answer, exactly, in bounded memory."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Positives:
 
     @classmethod
     def inverse(cls, owner: Ints, n: int) -> Positives:
-        """Query q has every item whose owner is q as right answer (captions of a picture)."""
+        """Query q has every item whose owner is q as right answer (captions of an image)."""
         items = np.argsort(owner, kind="stable")
         counts = np.bincount(owner, minlength=n)
         return cls(items, np.concatenate([[0], np.cumsum(counts)[:-1]]))
@@ -78,15 +78,15 @@ def rank_positives(queries: Vectors, gallery: Vectors, positives: Positives) -> 
 
 
 def rank_both_ways(images: Vectors, texts: Vectors, owner: Ints) -> tuple[Ranks, Ranks]:
-    """Rank pictures for each text and texts for each picture in one pass: half the work of two.
+    """Rank images for each text and texts for each image in one pass: half the work of two.
 
     Args:
-        images: One row per picture.
+        images: One row per image.
         texts: One row per caption.
-        owner: For each caption, the position of its picture; no picture is without a caption.
+        owner: For each caption, the position of its image; no image is without a caption.
 
     Returns:
-        The ranks of the pictures (one per text) and of the texts (one per picture).
+        The ranks of the images (one per text) and of the texts (one per image).
     """
     to_images, to_texts = Positives.one_each(owner), Positives.inverse(owner, len(images))
     own = _dots(texts, images, np.arange(len(texts)), owner)

@@ -1,4 +1,4 @@
-"""Choosing between candidates: Winoground's three scores for any number of pictures and texts, Jaccard for sets."""
+"""Choosing between candidates: Winoground's three scores for any number of images and texts, Jaccard for sets."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Choice:
 
 
 def pair_scores(images: Vectors, texts: Vectors) -> Vectors:
-    """Return the dot product of every picture and text; equal vectors get exactly equal scores, wherever they stand."""
+    """Return the dot product of every image and text; equal vectors get exactly equal scores, wherever they stand."""
     return np.asarray((images[:, None, :] * texts[None, :, :]).sum(axis=2), np.float32)
 
 

@@ -1,4 +1,4 @@
-"""Visual caption restoration (VCR): how well the covered words of a picture were written down.
+"""Visual caption restoration (VCR): how well the covered words of an image were written down.
 
 The original tokenises with spaCy's English and Chinese models; here English words and marks, and single Chinese
 characters, are tokens, so numbers differ from the original's where spaCy cuts words elsewhere.
@@ -55,7 +55,7 @@ def best_span(covered: str, answer: str, language: str = "en") -> list[str]:
 def vcr(rows: Iterable[Row], language: str = "en") -> dict[str, float]:
     """Return VCR's `Exact_Match` and `Jaccard` over every covered text, as fractions.
 
-    `answer` lists the covered texts of a picture. A refusal, or nothing in common, scores 0.
+    `answer` lists the covered texts of an image. A refusal, or nothing in common, scores 0.
     """
     exact, jaccard = [], []
     for row in need(rows, "answer"):

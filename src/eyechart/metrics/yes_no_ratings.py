@@ -60,19 +60,19 @@ def yes_no(rows: Iterable[Row], extractor: str = "vlmeval") -> dict[str, float]:
 
 
 def mme(rows: Iterable[Row], extractor: str = "vlmeval") -> dict[str, float]:
-    """Return MME's scores: per category the accuracy plus the share of pictures with both questions right.
+    """Return MME's scores: per category the accuracy plus the share of images with both questions right.
 
     `perception` (at most 2000) and `reasoning` (at most 800; the paper calls it cognition) are sums, left
-    out while one of their categories is missing. A picture with a single question has no pair:
+    out while one of their categories is missing. An image with a single question has no pair:
     `incomplete_pairs` counts those.
     """
     judged = need(judge_yes_no(rows, extractor), "category", "image_path")
     scores: dict[str, float] = {}
     incomplete = 0
     for name, members in by_column(judged, "category"):
-        pictures = [group[:2] for group in grouped(members, lambda row: as_text(row["image_path"])).values()]
-        pairs = [prod(map(score_of, pair)) for pair in pictures if len(pair) == 2]
-        incomplete += len(pictures) - len(pairs)
+        images = [group[:2] for group in grouped(members, lambda row: as_text(row["image_path"])).values()]
+        pairs = [prod(map(score_of, pair)) for pair in images if len(pair) == 2]
+        incomplete += len(images) - len(pairs)
         scores[name] = 100 * mean(members) + (100 * sum(pairs) / len(pairs) if pairs else 0.0)
     sums = {
         name: sum(scores[category] for category in categories)

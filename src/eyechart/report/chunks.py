@@ -85,15 +85,15 @@ def _labels_parts(samples: Samples, results: Mapping[int, Result]) -> dict[str, 
 def _ranking_parts(samples: Samples, results: Mapping[int, Result]) -> dict[str, Any]:  # noqa: ARG001 - one signature
     curves = {}
     for model, part in samples.columns.items():
-        pictures, texts = int((~part.from_text).sum()), int(part.from_text.sum())
-        if not pictures:  # texts that look for documents
+        images, texts = int((~part.from_text).sum()), int(part.from_text.sum())
+        if not images:  # texts that look for documents
             curves[str(model)] = {"retrieval": curve(part.rank, CURVE[-1])}
             continue
         curves[str(model)] = {
-            "image retrieval": curve(part.rank[part.from_text], pictures),
+            "image retrieval": curve(part.rank[part.from_text], images),
             "text retrieval": curve(part.rank[~part.from_text], texts),
         }
-    gallery = "pictures" if any("image retrieval" in found for found in curves.values()) else "documents"
+    gallery = "images" if any("image retrieval" in found for found in curves.values()) else "documents"
     return {"curves": curves, "k": list(CURVE), "gallery": gallery}
 
 

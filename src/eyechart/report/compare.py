@@ -1,6 +1,6 @@
 """Paired comparison of two models on the same samples.
 
-Differences carry an interval (paired bootstrap, pictures resampled whole) and a p-value: McNemar's exact test where
+Differences carry an interval (paired bootstrap, images resampled whole) and a p-value: McNemar's exact test where
 every sample is right or wrong and stands for itself, the bootstrap's elsewhere; Holm's correction over the
 benchmarks. Only `eyechart.stats` computes; this module pairs, refuses and words.
 """
@@ -42,7 +42,7 @@ class Difference:
     test: str
     n: int
     units: int
-    """Independent units: pictures."""
+    """Independent units: images."""
     only_first: int | None = None
     only_second: int | None = None
     detectable: float | None = None
@@ -181,7 +181,7 @@ def _difference(
 
 
 def _compare_precision(benchmark: Benchmark, metric: str, paired: Paired) -> Difference:
-    """Mean average precision is no mean over pictures: it is computed anew for each resample of them."""
+    """Mean average precision is no mean over images: it is computed anew for each resample of them."""
     first, second = paired.columns
     boot = stats.paired_average_precision(second.scores, first.scores, first.present, rounds=PRECISION_ROUNDS)
     values = [stats.mean_average_precision(columns.scores, columns.present) for columns in paired.columns]

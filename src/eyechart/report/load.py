@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from eyechart.errors import ResultError, UsageError
-from eyechart.files import TEMPORARY
-from eyechart.progress_file import PROGRESS_PREFIX
+from eyechart.io.files import TEMPORARY
+from eyechart.io.progress_file import PROGRESS_PREFIX
+from eyechart.io.untrusted import parse_json
 from eyechart.report import peers
 from eyechart.results import Result, result_from_dict
-from eyechart.untrusted import parse_json
 
 OURS = "eyechart"
 

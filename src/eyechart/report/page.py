@@ -16,7 +16,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from eyechart.files import write_atomic
+from eyechart.io.files import write_atomic
 from eyechart.report.load import load_results
 from eyechart.report.payload import Payload, make_payload
 from eyechart.results import to_json

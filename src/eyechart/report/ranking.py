@@ -52,7 +52,7 @@ def not_separable(table: Table, column: Column, cache: RecordsCache) -> dict[int
 
 
 class SuiteScores:
-    """Collects, benchmark by benchmark, what rank intervals over the suite need: a value per model and picture."""
+    """Collects, benchmark by benchmark, what rank intervals over the suite need: a value per model and image."""
 
     def __init__(self, table: Table) -> None:
         self.table = table

@@ -40,7 +40,7 @@ class Columns:
     correct: Ints
     """1, 0, or `NO_VALUE` where the answer could not be judged."""
     cluster: tuple[str, ...] = ()
-    """Ranking: the picture each query belongs to."""
+    """Ranking: the image each query belongs to."""
     from_text: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, bool))
     """Ranking: whether the query is a text (image retrieval)."""
     present: NDArray[np.bool_] = field(default_factory=lambda: np.zeros((0, 0), bool))
@@ -243,9 +243,9 @@ def metric_rows(columns: Columns, metric: str) -> MetricRows | None:
 
 
 def unit_scores(columns: Columns, metrics: Iterable[str]) -> tuple[list[str], Floats] | None:
-    """Give each independent unit (picture) a value such that their mean is the mean of the metrics.
+    """Give each independent unit (image) a value such that their mean is the mean of the metrics.
 
-    A unit of a metric with several rows per picture gets the sum over its rows, scaled by pictures / rows.
+    A unit of a metric with several rows per image gets the sum over its rows, scaled by images / rows.
     """
     names = columns.cluster or columns.ids
     units = sorted(set(names))

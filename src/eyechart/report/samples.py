@@ -139,13 +139,13 @@ def _ranking_samples(listing: _Listing) -> dict[str, Any]:
     samples, chosen, place = listing.samples, listing.chosen, listing.place
     limits = listing.limits
     texts: dict[int, str] = {}
-    pictures: dict[int, int] = {}
+    owners: dict[int, int] = {}
     for part in samples.columns.values():
         for row, text in part.texts.items():
             number = place.get(part.ids[row])
             if number is not None and number not in texts and limits.text_bytes > 0:
                 texts[number] = cut(text)
-                pictures[number] = place.get(part.cluster[row], NO_VALUE)
+                owners[number] = place.get(part.cluster[row], NO_VALUE)
                 limits.text_bytes -= len(texts[number])
 
     def detail(record: Mapping[str, Any]) -> dict[str, Any]:
@@ -159,7 +159,7 @@ def _ranking_samples(listing: _Listing) -> dict[str, Any]:
         "rank": _ranks(samples, chosen),
         "from_text": samples.shared("from_text")[chosen].tolist(),
         "texts": texts,
-        "pictures": pictures,
+        "images": owners,
         "details": _details(listing, detail),
     }
 
@@ -220,10 +220,10 @@ def _thumbnails(listing: _Listing, misses: Ints) -> dict[int, str]:
     if limits.images <= 0:
         return found
     for part in listing.samples.columns.values():
-        for row, picture in part.thumbnails.items():
+        for row, thumbnail in part.thumbnails.items():
             number = listing.place.get(part.ids[row])
-            if number is not None and number not in found and is_thumbnail(picture):
-                found[number] = picture
+            if number is not None and number not in found and is_thumbnail(thumbnail):
+                found[number] = thumbnail
     kept: dict[int, str] = {}
     for number in sorted(found, key=lambda number: (-int(misses[chosen[number]]), number))[: limits.images]:
         if limits.image_bytes < len(found[number]):
@@ -234,7 +234,7 @@ def _thumbnails(listing: _Listing, misses: Ints) -> dict[int, str]:
 
 
 def is_thumbnail(value: object) -> bool:
-    """Accept only a small picture that is written out in the record: never an address, never another type."""
+    """Accept only a small image that is written out in the record: never an address, never another type."""
     return isinstance(value, str) and len(value) <= MAX_THUMBNAIL and _THUMBNAIL.fullmatch(value) is not None
 
 

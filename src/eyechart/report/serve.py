@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from eyechart.progress_file import read_progress
+from eyechart.io.progress_file import read_progress
 from eyechart.report.load import result_files
 
 HOST = "127.0.0.1"

@@ -39,7 +39,7 @@ def bootstrap(
 
     `statistic` takes a matrix of weights (resamples x n, the sum of a row being n) and returns one value
     for each row; NaN means that it is undefined for that resample, which is then left out. To resample
-    pictures rather than rows, let the units be pictures. "bca" corrects bias and skew (Efron 1987) and
+    images rather than rows, let the units be images. "bca" corrects bias and skew (Efron 1987) and
     costs n more evaluations.
     """
     if n < 1:
@@ -84,7 +84,7 @@ def paired_bootstrap(
 ) -> PairedDifference:
     """Interval and two-sided p-value for mean(first) - mean(second) over the same samples.
 
-    `clusters` gives each sample's cluster (its picture): whole clusters are then resampled. The p-value is
+    `clusters` gives each sample's cluster (its image): whole clusters are then resampled. The p-value is
     that of the interval turned round: twice the share of resamples on the other side of 0 (those at 0 count
     half), with the same allowance for few clusters. Scores lie in [0, 1]; when all clusters have the same
     difference (two models that answer alike), the interval is as wide as the share of other clusters that

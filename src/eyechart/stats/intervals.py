@@ -43,7 +43,7 @@ def wilson(successes: float, n: float, level: float = 0.95) -> Interval:
 def clustered_proportion(hits_per_cluster: ArrayLike, sizes: ArrayLike, level: float = 0.95) -> Interval:
     """Interval for sum(hits) / sum(sizes) when the rows of a cluster are not independent.
 
-    The captions of one picture are such a cluster. It is Wilson's interval with an effective sample size: n
+    The captions of one image are such a cluster. It is Wilson's interval with an effective sample size: n
     divided by the design effect of the ratio estimator, and by the Student correction for few clusters that
     Korn and Graubard (1998) give. With one row per cluster it is Wilson's interval; when every row is a hit
     or a miss, the number of clusters is the sample size. Rows may score fractions in [0, 1] (a reciprocal

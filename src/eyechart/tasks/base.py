@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eyechart.errors import DataError, UsageError
-from eyechart.listing import Entry, Failure, Listing
+from eyechart.manifest import Entry, Failure, Manifest
 from eyechart.metrics.vectors import Vectors
 from eyechart.types import Answer, DatasetInfo, Kind, ModelCard, Notice, OnError, Outcome, Prompt
 
@@ -23,7 +23,7 @@ class Embedded:
 
     vectors: Vectors
     kept: NDArray[np.int64]
-    """Positions in the listing, ascending, one per vector."""
+    """Positions in the manifest, ascending, one per vector."""
     failures: tuple[Failure, ...] = ()
 
 
@@ -35,8 +35,8 @@ class Embeddings(Protocol):
         """Describe the model."""
         ...
 
-    def images(self, listing: Listing) -> Embedded:
-        """Embed the pictures of a listing."""
+    def images(self, manifest: Manifest) -> Embedded:
+        """Embed the images of a manifest."""
         ...
 
     def texts(self, texts: Sequence[str], *, language: str = "en") -> Vectors:
@@ -67,7 +67,7 @@ class NoEncoder:
     def __init__(self, card: ModelCard) -> None:
         self.card = card
 
-    def images(self, listing: Listing) -> Embedded:  # noqa: ARG002 - the protocol's signature
+    def images(self, manifest: Manifest) -> Embedded:  # noqa: ARG002 - the protocol's signature
         """Refuse."""
         raise UsageError(f"{self.card.name} is used as a generator here: it gives no vectors.")
 
@@ -84,9 +84,9 @@ class NoEncoder:
 class Material:
     """A dataset and a model: what a task works on."""
 
-    listing: Listing
+    manifest: Manifest
     model: Embeddings
-    open_split: Callable[[str], Listing]
+    open_split: Callable[[str], Manifest]
     """Lists another split of the same dataset; the task names those that it needs in ``splits``."""
     device: str = "auto"
     """Where the user wants work to be done: auto, cpu, cuda, ..."""
@@ -96,17 +96,17 @@ class Material:
 
     def split(self, name: str) -> Material:
         """Return the same model on another split."""
-        return dataclasses.replace(self, listing=self.open_split(name))
+        return dataclasses.replace(self, manifest=self.open_split(name))
 
     @property
     def info(self) -> DatasetInfo:
         """Describe the dataset."""
-        return self.listing.info
+        return self.manifest.info
 
     @property
     def language(self) -> str:
         """Return the language of this job."""
-        return self.listing.info.language
+        return self.manifest.info.language
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Captioning: a model that writes describes each picture; the captions are compared with those of people."""
+"""Captioning: a model that writes describes each image; the captions are compared with those of people."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from eyechart import stats
 from eyechart.errors import DataError, ModelError
-from eyechart.listing import Failure
+from eyechart.manifest import Failure
 from eyechart.metrics.captions import cider, rouge_l, score_captions
 from eyechart.metrics.java_captions import score_with_java, why_not
 from eyechart.metrics.ptb import ptb_tokens
@@ -26,14 +26,14 @@ TOKENIZER = "ptb"
 
 @dataclass(frozen=True)
 class CaptionsPrediction(Prediction):
-    """One caption per picture."""
+    """One caption per image."""
 
     captions: tuple[str, ...]
 
     rows = ()
 
     def only(self, keep: np.ndarray) -> CaptionsPrediction:
-        """Return the prediction for some pictures."""
+        """Return the prediction for some images."""
         return CaptionsPrediction(
             self.info, tuple(self.entries[i] for i in keep), (), tuple(self.captions[i] for i in keep)
         )
@@ -43,7 +43,7 @@ class Captioning(Task):
     """Bleu_1 to Bleu_4, ROUGE_L and CIDEr, tokenised as COCO does; with ``--metrics full`` also METEOR and SPICE.
 
     The numbers are fractions, as CLIP_benchmark prints them (CIDEr may exceed 1). Chance is what the same captions get
-    when they are dealt to the pictures at random. METEOR and SPICE need Java; without it the result says so.
+    when they are dealt to the images at random. METEOR and SPICE need Java; without it the result says so.
     """
 
     name = "captioning"
@@ -51,7 +51,7 @@ class Captioning(Task):
     needs = "generator"
 
     def settings(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Pick what the model is asked; CoCa describes pictures without being asked."""
+        """Pick what the model is asked; CoCa describes images without being asked."""
         return {
             "prompt": options.get("caption_prompt") or PROMPT,
             "metrics": options.get("metrics", "default"),
@@ -59,20 +59,20 @@ class Captioning(Task):
         }
 
     def predict(self, material: Material, settings: Mapping[str, Any]) -> CaptionsPrediction:
-        """Ask for a caption of every picture; answers are kept, so a second run asks nothing."""
+        """Ask for a caption of every image; answers are kept, so a second run asks nothing."""
         if material.writer is None:
             raise ModelError(f"{material.model.card.name} does not write.", advice="captioning needs a generator.")
-        listing = material.listing
-        answers = dict(material.writer.ask(prompts(listing, settings["prompt"])))
-        failures = [Failure(entry.id, answers[entry.id].error) for entry in listing.entries if answers[entry.id].error]
+        manifest = material.manifest
+        answers = dict(material.writer.ask(prompts(manifest, settings["prompt"])))
+        failures = [Failure(entry.id, answers[entry.id].error) for entry in manifest.entries if answers[entry.id].error]
         if failures and material.on_error == "fail":
             raise DataError(
-                f"{len(failures)} pictures have no caption; the first: {failures[0].id}: {failures[0].reason}",
+                f"{len(failures)} images have no caption; the first: {failures[0].id}: {failures[0].reason}",
                 advice="The others are kept: run again, or go on without them: --on-error skip.",
             )
-        entries = tuple(entry for entry in listing.entries if not answers[entry.id].error)
+        entries = tuple(entry for entry in manifest.entries if not answers[entry.id].error)
         captions = tuple(answers[entry.id].text.strip() for entry in entries)
-        return CaptionsPrediction(listing.info, entries, tuple(failures), captions)
+        return CaptionsPrediction(manifest.info, entries, tuple(failures), captions)
 
     def score(self, prediction: CaptionsPrediction, settings: Mapping[str, Any]) -> Outcome:
         """Compare with the references; an empty caption is a bad caption, not a missing one."""
@@ -80,10 +80,10 @@ class Captioning(Task):
         captions, references = prediction.captions, [entry.texts for entry in prediction.entries]
         n = len(captions)
         chance = score_captions([captions[i] for i in _dealt(n, settings["seed"])], references, TOKENIZER)
-        per_picture = _per_picture(captions, references)
+        per_image = _per_image(captions, references)
         metrics = {}
         for name, value in score_captions(captions, references, TOKENIZER).items():
-            interval = stats.bootstrap_ratio(per_picture[name]) if name in per_picture else None
+            interval = stats.bootstrap_ratio(per_image[name]) if name in per_image else None
             low, high = (interval.low, interval.high) if interval else (None, None)
             metrics[name] = Metric(value / 100, low, high, chance[name] / 100, n)
         notices = []
@@ -96,7 +96,7 @@ class Captioning(Task):
             metrics=metrics,
             records=[
                 {"id": entry.id, "caption": caption, "references": list(entry.texts)}
-                | {name: round(values[i], 6) for name, values in per_picture.items()}
+                | {name: round(values[i], 6) for name, values in per_image.items()}
                 for i, (entry, caption) in enumerate(zip(prediction.entries, captions, strict=True))
             ],
             notices=tuple(notices),
@@ -105,15 +105,15 @@ class Captioning(Task):
 
 
 def _dealt(n: int, seed: int) -> list[int]:
-    """Deal captions at random so that no picture gets its own: all go round one circle."""
+    """Deal captions at random so that no image gets its own: all go round one circle."""
     circle = np.random.default_rng(seed).permutation(n)
     out = np.empty(n, np.int64)
     out[circle] = np.roll(circle, 1)
     return [int(i) for i in out]
 
 
-def _per_picture(captions: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, list[float]]:
-    """Return the metrics that are means over pictures, picture by picture."""
+def _per_image(captions: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, list[float]]:
+    """Return the metrics that are means over images, image by image."""
     words = [ptb_tokens(caption) for caption in captions]
     truths = [[ptb_tokens(text) for text in texts] for texts in references]
     joined = [[" ".join(truth) for truth in texts] for texts in truths]

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from eyechart.errors import DataError, UsageError
-from eyechart.files import write_atomic
+from eyechart.io.files import write_atomic
 from eyechart.metrics.vectors import Vectors, unit
 
 _KEY = "classifier"

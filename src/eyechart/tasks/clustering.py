@@ -1,4 +1,4 @@
-"""Clustering: do the pictures of a class lie together, without a name for the class and without a training split?"""
+"""Clustering: do the images of a class lie together, without a name for the class and without a training split?"""
 
 from __future__ import annotations
 
@@ -52,15 +52,15 @@ class Clustering(Task):
         return {"seed": options.get("seed", 0)}
 
     def predict(self, material: Material, settings: Mapping[str, Any]) -> ClusteringPrediction:
-        """Embed the pictures and cluster them; labels only say how many clusters there are."""
-        pictures = material.model.images(material.listing)
-        entries = material.listing.take(pictures.kept)
-        vectors = unit(pictures.vectors)
+        """Embed the images and cluster them; labels only say how many clusters there are."""
+        embedded = material.model.images(material.manifest)
+        entries = material.manifest.take(embedded.kept)
+        vectors = unit(embedded.vectors)
         found = k_means(vectors, len(np.unique(labels_of(entries))), settings["seed"]) if entries else None
         return ClusteringPrediction(
             info=material.info,
             entries=entries,
-            failures=pictures.failures,
+            failures=embedded.failures,
             clusters=found.assignment if found else np.empty(0, np.int64),
             inertia=found.inertia if found else 0.0,
         )

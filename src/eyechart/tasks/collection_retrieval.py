@@ -1,4 +1,4 @@
-"""Retrieval in a collection whose queries and documents are texts, pictures or both, with graded relevance."""
+"""Retrieval in a collection whose queries and documents are texts, images or both, with graded relevance."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from eyechart.tasks import text_retrieval
 from eyechart.tasks.base import Embedded, Material, Prediction
 from eyechart.types import Document, Metric, Notice, Outcome, TextCollection
 
-PICTURE = "picture"
-"""The key of a document's metadata that names its picture: the id of a sample."""
+PICTURE = "image"
+"""The key of a document's metadata that names its image: the id of a sample."""
 DEFAULT_METRICS = ("ndcg_at_10", "mrr_at_10", "map_at_10")
 
 
@@ -30,20 +30,20 @@ class CollectionPrediction(Prediction):
     queries: Vectors
     documents: Vectors
     lost: int
-    """Queries and documents whose picture could not be used."""
+    """Queries and documents whose image could not be used."""
 
     def only(self, keep: NDArray[np.int64]) -> NoReturn:  # noqa: ARG002 - the same for all
-        """Refuse: pictures are shared by queries and documents, so their columns do not group queries."""
+        """Refuse: images are shared by queries and documents, so their columns do not group queries."""
         raise DataError("a collection has no groups of samples")
 
 
 def predict(material: Material) -> CollectionPrediction:
-    """Embed all texts and pictures; an item with both is the sum of its two unit vectors (as in MIEB)."""
+    """Embed all texts and images; an item with both is the sum of its two unit vectors (as in MIEB)."""
     collection = material.info.collection
     if collection is None:
         raise DataError(f"{material.info.name} is described as a collection but has none.")
-    pictures = material.model.images(material.listing)
-    entries = material.listing.take(pictures.kept)
+    embedded = material.model.images(material.manifest)
+    entries = material.manifest.take(embedded.kept)
     usable = {entry.id for entry in entries}
     _check_whole(material, collection)
     kept = replace(
@@ -54,34 +54,34 @@ def predict(material: Material) -> CollectionPrediction:
     return CollectionPrediction(
         info=material.info,
         entries=entries,
-        failures=pictures.failures,
+        failures=embedded.failures,
         collection=kept,
-        queries=_vectors(kept.queries, pictures, material),
-        documents=_vectors(kept.documents, pictures, material),
+        queries=_vectors(kept.queries, embedded, material),
+        documents=_vectors(kept.documents, embedded, material),
         lost=sum(len(getattr(collection, part)) - len(getattr(kept, part)) for part in ("queries", "documents")),
     )
 
 
 def _check_whole(material: Material, collection: TextCollection) -> None:
-    """Refuse a listing that ``--limit`` cut: a smaller gallery would give other numbers."""
-    listed = {entry.id for entry in material.listing.entries} | {failure.id for failure in material.listing.failures}
+    """Refuse a manifest that ``--limit`` cut: a smaller gallery would give other numbers."""
+    listed = {entry.id for entry in material.manifest.entries} | {failure.id for failure in material.manifest.failures}
     for item in (*collection.queries, *collection.documents):
         if item.meta.get(PICTURE) is not None and item.meta[PICTURE] not in listed:
-            raise DataError(f"The picture of {item.id} is not read.", advice="--limit does not work with collections.")
+            raise DataError(f"The image of {item.id} is not read.", advice="--limit does not work with collections.")
 
 
-def _vectors(items: Sequence[Document], pictures: Embedded, material: Material) -> Vectors:
-    names = [material.listing.entries[i].id for i in pictures.kept]
+def _vectors(items: Sequence[Document], embedded: Embedded, material: Material) -> Vectors:
+    names = [material.manifest.entries[i].id for i in embedded.kept]
     place = {name: row for row, name in enumerate(names)}
     spoken = [i for i, item in enumerate(items) if item.text]
     shown = [i for i, item in enumerate(items) if item.meta.get(PICTURE) is not None]
     texts = material.model.texts([items[i].text for i in spoken], language=material.language) if spoken else None
-    dim = (pictures.vectors if texts is None else texts).shape[1]
+    dim = (embedded.vectors if texts is None else texts).shape[1]
     out = np.zeros((len(items), dim), np.float32)
     if texts is not None:
         out[spoken] += unit(texts)
     if shown:
-        out[shown] += unit(pictures.vectors)[[place[items[i].meta[PICTURE]] for i in shown]]
+        out[shown] += unit(embedded.vectors)[[place[items[i].meta[PICTURE]] for i in shown]]
     return unit(out)
 
 
@@ -102,7 +102,7 @@ def score(prediction: CollectionPrediction, settings: Mapping[str, Any]) -> Outc
     found = Counter(kinds[row[0]] for row in ranking.top)
     notices = list(outcome.notices)
     if prediction.lost:
-        text = f"{prediction.lost} queries and documents are left out, as their picture could not be used."
+        text = f"{prediction.lost} queries and documents are left out, as their image could not be used."
         notices.append(Notice("unusable_items", prediction.lost, text))
     return replace(
         outcome,

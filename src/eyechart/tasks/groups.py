@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from eyechart.errors import DataError, nearest
-from eyechart.listing import Entry
+from eyechart.manifest import Entry
 from eyechart.tasks.base import Prediction, Task
 from eyechart.types import Metric, Notice, Outcome
 

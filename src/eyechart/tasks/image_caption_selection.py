@@ -1,4 +1,4 @@
-"""Selection: which caption fits the picture, which picture fits the caption, among a few hard candidates."""
+"""Selection: which caption fits the image, which image fits the caption, among a few hard candidates."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from eyechart import stats
 from eyechart.errors import DataError
-from eyechart.listing import Entry, Failure
+from eyechart.manifest import Entry, Failure
 from eyechart.metrics.selection import chance_choice, chance_jaccard, choose, jaccard, pair_scores
 from eyechart.metrics.vectors import Vectors, unit
 from eyechart.tasks.base import Material, Prediction, Task, need_samples
@@ -25,15 +25,15 @@ SIZES = {"jaccard_score_5-6": range(2, 7), "jaccard_score_10-12": range(10, 1000
 
 @dataclass(frozen=True)
 class SelectionPrediction(Prediction):
-    """Unit vectors of pictures and candidate texts."""
+    """Unit vectors of images and candidate texts."""
 
     images: Vectors
     texts: Vectors
     owner: Ints
-    """For each text, the position of the picture whose sample lists it."""
+    """For each text, the position of the image whose sample lists it."""
 
     def only(self, keep: Ints) -> Self:
-        """Return the prediction for some pictures, with their texts."""
+        """Return the prediction for some images, with their texts."""
         place = np.full(len(self.entries), -1)
         place[keep] = np.arange(len(keep))
         kept = place[self.owner] >= 0
@@ -49,7 +49,7 @@ class SelectionPrediction(Prediction):
 
 @dataclass(frozen=True)
 class Question:
-    """One question: the scores of its pictures (rows) and texts (columns), and which belong together."""
+    """One question: the scores of its images (rows) and texts (columns), and which belong together."""
 
     name: str
     scores: Vectors
@@ -57,20 +57,20 @@ class Question:
 
 
 class ImageCaptionSelection(Task):
-    """image_acc (caption to picture), text_acc (picture to caption) and acc (both), per question.
+    """image_acc (caption to image), text_acc (image to caption) and acc (both), per question.
 
     A question is all samples with the same ``meta["question"]``, or one sample. Right candidates must score strictly
     higher than wrong ones; ties are wrong and are reported. A direction in which there is nothing to choose (SugarCrepe
-    has one picture) is left out. Where a caption has several right pictures, the Jaccard index is given too.
+    has one image) is left out. Where a caption has several right images, the Jaccard index is given too.
     """
 
     name = "image_caption_selection"
     kinds = frozenset({"selection"})
 
     def predict(self, material: Material, settings: Mapping[str, Any]) -> SelectionPrediction:  # noqa: ARG002
-        """Embed pictures and candidates; a question that lost a picture is left out as a whole."""
-        pictures = material.model.images(material.listing)
-        entries = material.listing.take(pictures.kept)
+        """Embed images and candidates; a question that lost an image is left out as a whole."""
+        images = material.model.images(material.manifest)
+        entries = material.manifest.take(images.kept)
         lost = _incomplete(entries)
         kept = np.array([i for i, entry in enumerate(entries) if entry.id not in lost], np.int64)
         whole = tuple(entries[i] for i in kept)
@@ -78,8 +78,8 @@ class ImageCaptionSelection(Task):
         return SelectionPrediction(
             info=material.info,
             entries=whole,
-            failures=(*pictures.failures, *lost.values()),
-            images=unit(pictures.vectors[kept]),
+            failures=(*images.failures, *lost.values()),
+            images=unit(images.vectors[kept]),
             texts=unit(material.model.texts(texts, language=material.language)),
             owner=np.repeat(np.arange(len(whole)), [len(entry.texts) for entry in whole]),
         )
@@ -107,18 +107,18 @@ class ImageCaptionSelection(Task):
 def questions(prediction: SelectionPrediction) -> Iterator[Question]:
     """Put the samples of each question together.
 
-    The first text of a picture is the right one for it, and every other text of the question is wrong. Pictures with
+    The first text of an image is the right one for it, and every other text of the question is wrong. Images with
     the same ``meta["text"]`` share their right text; texts that merely read alike are different ones, and tie.
     """
     groups: dict[str, list[int]] = {}
     for i, entry in enumerate(prediction.entries):
         groups.setdefault(_question_of(entry), []).append(i)
     starts = np.searchsorted(prediction.owner, np.arange(len(prediction.entries)))
-    for name, pictures in groups.items():
+    for name, images in groups.items():
         columns: dict[object, int] = {}
         pairs: list[tuple[int, int]] = []
         rows: list[int] = []
-        for row, i in enumerate(pictures):
+        for row, i in enumerate(images):
             meta = prediction.entries[i].meta
             for j in range(len(prediction.entries[i].texts)):
                 key = meta["text"] if j == 0 and "text" in meta else (i, j)
@@ -127,9 +127,9 @@ def questions(prediction: SelectionPrediction) -> Iterator[Question]:
                     rows.append(int(starts[i]) + j)
                 if j == 0:
                     pairs.append((row, columns[key]))
-        right = np.zeros((len(pictures), len(rows)), bool)
+        right = np.zeros((len(images), len(rows)), bool)
         right[tuple(np.array(pairs).T)] = True
-        yield Question(name, pair_scores(prediction.images[pictures], prediction.texts[rows]), right)
+        yield Question(name, pair_scores(prediction.images[images], prediction.texts[rows]), right)
 
 
 def _question_of(entry: Entry) -> str:
@@ -137,14 +137,14 @@ def _question_of(entry: Entry) -> str:
 
 
 def _incomplete(entries: Sequence[Entry]) -> dict[str, Failure]:
-    """Find the samples whose question lacks a picture: one that failed, or that ``--limit`` cut off."""
+    """Find the samples whose question lacks an image: one that failed, or that ``--limit`` cut off."""
     found: dict[str, int] = {}
     for entry in entries:
         found[_question_of(entry)] = found.get(_question_of(entry), 0) + 1
     return {
-        entry.id: Failure(entry.id, f"question {_question_of(entry)} lacks another picture")
+        entry.id: Failure(entry.id, f"question {_question_of(entry)} lacks another image")
         for entry in entries
-        if found[_question_of(entry)] < entry.meta.get("pictures", 1)
+        if found[_question_of(entry)] < entry.meta.get("images", 1)
     }
 
 
@@ -156,7 +156,7 @@ def _answer(question: Question) -> dict[str, Any]:
     if not judged:
         raise DataError(
             f"Question {question.name} has nothing to choose from.",
-            advice="It needs a wrong text for its picture, or a wrong picture for its text.",
+            advice="It needs a wrong text for its image, or a wrong image for its text.",
         )
     chance = {name: chance_choice(right) for name, (choice, right) in directions.items() if choice is not None}
     if len(judged) == 1:
@@ -183,7 +183,7 @@ def _accuracy(answers: Sequence[Mapping[str, Any]], name: str) -> Metric:
 
 
 def _jaccards(answers: Sequence[Mapping[str, Any]]) -> dict[str, Metric]:
-    """Average the Jaccard index if some caption has several right pictures; with one, it is the accuracy."""
+    """Average the Jaccard index if some caption has several right images; with one, it is the accuracy."""
     judged = [answer for answer in answers if "jaccard" in answer]
     if not any(answer["wanted"] > 1 for answer in judged):
         return {}

@@ -12,7 +12,7 @@ from eyechart.tasks.probe import Features, Learned, Probe
 
 
 class Knn(Probe):
-    """knn_acc1, knn_acc5 and knn_mean_per_class_recall of a vote of the k nearest training pictures by cosine.
+    """knn_acc1, knn_acc5 and knn_mean_per_class_recall of a vote of the k nearest training images by cosine.
 
     A vote counts exp(cosine / 0.07), as in Wu et al. 2018 and DINO. A validation set is not used.
     """
@@ -28,6 +28,6 @@ class Knn(Probe):
         return super().settings({**options, "val_split": None, "val_proportion": None}) | {"knn_k": k}
 
     def learn(self, train: Features, val: Features | None, settings: Mapping[str, Any], device: str) -> Learned:  # noqa: ARG002 - nothing to choose
-        """Remember the training pictures."""
+        """Remember the training images."""
         vectors, k = unit(train.vectors), settings["knn_k"]
         return Learned(lambda queries: neighbour_votes(vectors, train.labels, unit(queries), k), {"k": k})

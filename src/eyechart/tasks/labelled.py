@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eyechart import stats
-from eyechart.listing import Entry
+from eyechart.manifest import Entry
 from eyechart.metrics.classification import Ranking, f1_macro, per_class_recall, predicted_classes
 from eyechart.types import Metric, Notice
 

@@ -46,7 +46,7 @@ class LogisticProbe(Probe):
 
 
 def _choose(train: Features, val: Features | None, seed: int) -> float:
-    """Search the strength with the best validation likelihood; with too few pictures to hold some out, do not search.
+    """Search the strength with the best validation likelihood; with too few images to hold some out, do not search.
 
     Likelihood and not accuracy: it tells apart strengths that make the same number of mistakes, which on small
     validation sets are most of them.

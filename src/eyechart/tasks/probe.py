@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from eyechart.errors import UsageError
 from eyechart.learn.linear import accuracy
-from eyechart.listing import Listing
+from eyechart.manifest import Manifest
 from eyechart.metrics.classification import per_class_recall, rank_scores
 from eyechart.metrics.vectors import Vectors, unit
 from eyechart.tasks.base import Material, Prediction, Task, need_samples
@@ -25,7 +25,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Features:
-    """Vectors of pictures and their classes."""
+    """Vectors of images and their classes."""
 
     vectors: Vectors
     labels: Ints
@@ -84,7 +84,7 @@ class Probe(Task):
             raise UsageError(f"--val_proportion must lie between 0 and 1, not {proportion}.")
         shots = options.get("fewshot_k", -1)
         if shots == 0 or shots < -1:
-            raise UsageError(f"--fewshot_k must be 1 or more, or -1 for all pictures, not {shots}.")
+            raise UsageError(f"--fewshot_k must be 1 or more, or -1 for all images, not {shots}.")
         return {
             "train_split": options.get("train_split") or "train",
             "val_split": val_split,
@@ -101,19 +101,19 @@ class Probe(Task):
         return tuple(dict.fromkeys(filter(None, (settings["train_split"], settings["val_split"]))))
 
     def predict(self, material: Material, settings: Mapping[str, Any]) -> ProbePrediction:
-        """Embed what is needed of all splits, learn, and score the pictures of the split that counts."""
+        """Embed what is needed of all splits, learn, and score the images of the split that counts."""
         pool, val = training_data(material, settings)
         train = pool.take(few_per_class(pool.labels, settings["fewshot_k"], settings["seed"]))
         learned = self.learn(train, val, settings, material.device)
-        pictures = material.model.images(material.listing)
-        test = _scaled(pictures.vectors, settings)
-        entries = material.listing.take(pictures.kept)
+        embedded = material.model.images(material.manifest)
+        test = _scaled(embedded.vectors, settings)
+        entries = material.manifest.take(embedded.kept)
         curve = self._curve(pool, val, test, labels_of(entries), settings, material.device)
         learnt_from = {"train": len(train), "val": len(val) if val else 0}
         return ProbePrediction(
             info=material.info,
             entries=entries,
-            failures=pictures.failures,
+            failures=embedded.failures,
             scores=learned.scores(test),
             train_counts=np.bincount(train.labels),
             details={"probe": {**learnt_from, **learned.details}} | ({"fewshot_curve": curve} if curve else {}),
@@ -129,7 +129,7 @@ class Probe(Task):
         settings: Mapping[str, Any],
         device: str,
     ) -> list[dict[str, Any]]:
-        """Repeat everything with a few pictures per class: accuracy per k, over several draws."""
+        """Repeat everything with a few images per class: accuracy per k, over several draws."""
         points = []
         for k in settings.get("fewshot_curve", ()):
             runs = []
@@ -164,16 +164,16 @@ class Probe(Task):
 
 
 def training_data(material: Material, settings: Mapping[str, Any]) -> tuple[Features, Features | None]:
-    """Embed the pictures to learn from and those to choose hyperparameters by; no more of them than needed."""
-    whole = material.split(settings["train_split"]).listing
+    """Embed the images to learn from and those to choose hyperparameters by; no more of them than needed."""
+    whole = material.split(settings["train_split"]).manifest
     pool, val = whole, None
     if settings["val_split"]:
-        val = material.split(settings["val_split"]).listing
+        val = material.split(settings["val_split"]).manifest
     elif settings["val_proportion"]:
         keep, out = hold_out(len(whole), settings["val_proportion"], settings["seed"])
         pool, val = whole.only(keep), whole.only(out)
     if not settings.get("fewshot_curve"):
-        # The labels are known without a picture: only those that were drawn are embedded.
+        # The labels are known without an image: only those that were drawn are embedded.
         drawn = few_per_class(
             labels_of(pool.entries), settings["fewshot_k"], settings["seed"], material.info.classnames
         )
@@ -181,14 +181,14 @@ def training_data(material: Material, settings: Mapping[str, Any]) -> tuple[Feat
     return _features(material, pool, settings), _features(material, val, settings) if val else None
 
 
-def _features(material: Material, listing: Listing, settings: Mapping[str, Any]) -> Features:
-    pictures = material.model.images(listing)
-    lost = (*listing.failures, *pictures.failures)
+def _features(material: Material, manifest: Manifest, settings: Mapping[str, Any]) -> Features:
+    embedded = material.model.images(manifest)
+    lost = (*manifest.failures, *embedded.failures)
     notices = []
     if lost:
-        message = f"{len(lost)} pictures to learn from could not be used, for example {lost[0].id}: {lost[0].reason}"
-        notices.append(Notice("unusable_training_pictures", len(lost), message))
-    return Features(_scaled(pictures.vectors, settings), labels_of(listing.take(pictures.kept)), tuple(notices))
+        message = f"{len(lost)} images to learn from could not be used, for example {lost[0].id}: {lost[0].reason}"
+        notices.append(Notice("unusable_training_images", len(lost), message))
+    return Features(_scaled(embedded.vectors, settings), labels_of(manifest.take(embedded.kept)), tuple(notices))
 
 
 def _scaled(vectors: Vectors, settings: Mapping[str, Any]) -> Vectors:

@@ -14,7 +14,7 @@ from eyechart.types import DatasetInfo
 
 MODES = ("auto", "yes", "no")
 AUTO_SCORES = 200_000_000
-"""With ``auto`` the study is made while it needs no more than this many scores: some seconds, no picture encoded."""
+"""With ``auto`` the study is made while it needs no more than this many scores: some seconds, no image encoded."""
 
 
 def is_wanted(mode: str, info: DatasetInfo, samples: int) -> bool:

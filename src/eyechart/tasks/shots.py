@@ -32,7 +32,7 @@ def few_per_class(labels: Ints, k: int, seed: int, names: Sequence[str] = ()) ->
     if small:
         name = repr(names[small[0]]) if small[0] < len(names) else str(small[0])
         raise DataError(
-            f"{len(small)} classes have fewer than {k} training pictures, the first is {name} with {counts[small[0]]}.",
+            f"{len(small)} classes have fewer than {k} training images, the first is {name} with {counts[small[0]]}.",
             advice=f"Use at most --fewshot_k {counts[counts > 0].min()}.",
         )
     place = np.arange(len(labels)) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -43,7 +43,7 @@ def hold_out(n: int, proportion: float, seed: int) -> tuple[Ints, Ints]:
     """Split positions at random into those to learn from and a share to validate on."""
     size = round(n * proportion)
     if not 0 < size < n:
-        raise DataError(f"A share of {proportion} of {n} training pictures leaves one side empty.")
+        raise DataError(f"A share of {proportion} of {n} training images leaves one side empty.")
     order = np.random.default_rng(seed).permutation(n)
     return np.sort(order[size:]), np.sort(order[:size])
 
@@ -65,7 +65,7 @@ def curve_settings(options: Mapping[str, Any]) -> dict[str, Any]:
     """Pick the points of a few-shot curve and how many draws each point is a mean of."""
     shots = sorted(set(options.get("fewshot_curve") or []))
     if shots and shots[0] < 1:
-        raise UsageError(f"--fewshot_curve: {shots[0]} pictures per class are none.")
+        raise UsageError(f"--fewshot_curve: {shots[0]} images per class are none.")
     repeats = options.get("fewshot_repeats", DEFAULT_REPEATS)
     if repeats < 1:
         raise UsageError(f"--fewshot_repeats must be 1 or more, not {repeats}.")

@@ -132,7 +132,7 @@ def _with_absent(asked: Questions, relevant: RelevantRanks | None, chosen: Ints)
 def score(asked: Questions, ranking: Ranking, collection: TextCollection, ks: Sequence[int] = KS) -> Outcome:
     """Compute ndcg, map, mrr, recall, precision and hit_rate at each k, as MTEB names them: ``ndcg_at_10``.
 
-    Conventions: `eyechart.metrics.ranking`. Queries with the same relevant documents (the texts of one picture) count
+    Conventions: `eyechart.metrics.ranking`. Queries with the same relevant documents (the texts of one image) count
     as one independent unit for the intervals.
     """
     values = {(name, k): metric(ranking.relevant, k) for name, metric in METRICS.items() for k in ks}

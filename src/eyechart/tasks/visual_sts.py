@@ -1,4 +1,4 @@
-"""Similarity of pictures: does the cosine of two pictures follow how similar people find them?"""
+"""Similarity of images: does the cosine of two images follow how similar people find them?"""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from eyechart import stats
 from eyechart.errors import DataError
-from eyechart.listing import Entry, Failure
+from eyechart.manifest import Entry, Failure
 from eyechart.metrics.correlation import pearson, spearman
 from eyechart.metrics.vectors import Vectors, unit
 from eyechart.tasks.base import Material, Prediction, Task, need_samples
@@ -21,7 +21,7 @@ from eyechart.types import Metric, Outcome
 
 @dataclass(frozen=True)
 class SimilarityPrediction(Prediction):
-    """Unit vectors of the pictures."""
+    """Unit vectors of the images."""
 
     rows = ("images",)
 
@@ -35,16 +35,16 @@ class VisualSts(Task):
     kinds = frozenset({"similarity"})
 
     def predict(self, material: Material, settings: Mapping[str, Any]) -> SimilarityPrediction:  # noqa: ARG002
-        """Embed the pictures; a pair that lost one is left out."""
-        pictures = material.model.images(material.listing)
-        entries = material.listing.take(pictures.kept)
+        """Embed the images; a pair that lost one is left out."""
+        embedded = material.model.images(material.manifest)
+        entries = material.manifest.take(embedded.kept)
         lost = _halves(entries)
         kept = np.array([i for i, entry in enumerate(entries) if entry.id not in lost], np.int64)
         return SimilarityPrediction(
             info=material.info,
             entries=tuple(entries[i] for i in kept),
-            failures=(*pictures.failures, *lost.values()),
-            images=unit(pictures.vectors[kept]),
+            failures=(*embedded.failures, *lost.values()),
+            images=unit(embedded.vectors[kept]),
         )
 
     def score(self, prediction: SimilarityPrediction, settings: Mapping[str, Any]) -> Outcome:  # noqa: ARG002
@@ -91,4 +91,4 @@ def _pairs(entries: tuple[Entry, ...]) -> dict[str, list[int]]:
 def _halves(entries: tuple[Entry, ...]) -> dict[str, Failure]:
     """Find samples whose partner failed or was cut off by ``--limit``."""
     alone = [places[0] for places in _pairs(entries).values() if len(places) == 1]
-    return {entries[i].id: Failure(entries[i].id, "the other picture of the pair is missing") for i in alone}
+    return {entries[i].id: Failure(entries[i].id, "the other image of the pair is missing") for i in alone}

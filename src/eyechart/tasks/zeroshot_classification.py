@@ -1,4 +1,4 @@
-"""Zero-shot classification: the class whose texts are most similar to the picture wins."""
+"""Zero-shot classification: the class whose texts are most similar to the image wins."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from eyechart import stats
 from eyechart.errors import DataError, UsageError
-from eyechart.listing import Entry
+from eyechart.manifest import Entry
 from eyechart.metrics.calibration import (
     adaptive_calibration_error,
     expected_calibration_error,
@@ -46,7 +46,7 @@ F1_DATACOMP = "F1-macro_all"
 
 @dataclass(frozen=True)
 class ClassificationPrediction(Prediction):
-    """Unit vectors of pictures and classes."""
+    """Unit vectors of images and classes."""
 
     rows = ("images",)
 
@@ -94,20 +94,20 @@ class ZeroshotClassification(Task):
             classifier_files.check_exists(Path(path))
 
     def predict(self, material: Material, settings: Mapping[str, Any]) -> ClassificationPrediction:
-        """Embed the pictures and make one vector per class."""
+        """Embed the images and make one vector per class."""
         info, place = material.info, None
         duplicates = duplicate_classes(info)
         if settings.get("merge_duplicate_classes"):
             info, place = merge_duplicates(info)
             duplicates = None
         classes, templates = self._classes(info, material, settings)
-        pictures = material.model.images(material.listing)
-        entries = material.listing.take(pictures.kept)
+        embedded = material.model.images(material.manifest)
+        entries = material.manifest.take(embedded.kept)
         return ClassificationPrediction(
             info=info,
             entries=entries if place is None else tuple(_renumbered(entry, place) for entry in entries),
-            failures=pictures.failures,
-            images=unit(pictures.vectors),
+            failures=embedded.failures,
+            images=unit(embedded.vectors),
             classes=classes,
             notices=(duplicates,) if duplicates else (),
             logit_scale=material.model.card.logit_scale,
@@ -127,7 +127,7 @@ class ZeroshotClassification(Task):
         classes = class_vectors(vectors, texts)
         if settings.get("save_clf"):
             classifier_files.save(classes, Path(settings["save_clf"]))
-        wanted = prompt_study.is_wanted(settings.get("prompt_sensitivity", "auto"), info, len(material.listing))
+        wanted = prompt_study.is_wanted(settings.get("prompt_sensitivity", "auto"), info, len(material.manifest))
         return classes, prompt_study.by_template(vectors, info) if wanted else None
 
     def score(self, prediction: ClassificationPrediction, settings: Mapping[str, Any]) -> Outcome:
@@ -198,7 +198,7 @@ def _score_many(prediction: ClassificationPrediction) -> Outcome:
     scores = prediction.images @ prediction.classes.T
     judged = [i for i in range(n_classes) if present[:, i].any()]
     if not judged:
-        raise DataError(f"{prediction.info.name}: no picture has any label, so there is nothing to rank.")
+        raise DataError(f"{prediction.info.name}: no image has any label, so there is nothing to rank.")
     precision = {i: average_precision(scores[:, i], present[:, i]) for i in judged}
     interval = stats.average_precision_interval(scores[:, judged], present[:, judged])
     value = float(np.mean(list(precision.values())))

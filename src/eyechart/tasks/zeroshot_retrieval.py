@@ -1,4 +1,4 @@
-"""Zero-shot retrieval: find the picture for a caption, and the captions for a picture."""
+"""Zero-shot retrieval: find the image for a caption, and the captions for an image."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class RetrievalPrediction(Prediction):
-    """Unit vectors of pictures and captions, and whose caption each is."""
+    """Unit vectors of images and captions, and whose caption each is."""
 
     images: Vectors
     texts: Vectors
     owner: Ints
-    """For each caption, the position of its picture."""
+    """For each caption, the position of its image."""
     asked: Ints
-    """The pictures that are queries, as their captions are; the gallery is always everything."""
+    """The images that are queries, as their captions are; the gallery is always everything."""
 
     def only(self, keep: Ints) -> Self:
         """Return the prediction with fewer queries and the same gallery."""
@@ -49,7 +49,7 @@ class RetrievalPrediction(Prediction):
 
 @dataclass(frozen=True)
 class Direction:
-    """One way to search: which queries, in which gallery, what is right, and which picture each query belongs to."""
+    """One way to search: which queries, in which gallery, what is right, and which image each query belongs to."""
 
     name: str
     queries: Vectors
@@ -59,12 +59,12 @@ class Direction:
 
 
 class ZeroshotRetrieval(Task):
-    """image_retrieval_recall@k (caption to picture) and text_retrieval_recall@k (picture to caption).
+    """image_retrieval_recall@k (caption to image) and text_retrieval_recall@k (image to caption).
 
     Both are hit rates, as everywhere in the CLIP literature: at least one right answer among the first k. With
     ``--metrics full`` also, for both directions: true recall (``true_recall@k``: the share of right answers among the
     first k), MRR, nDCG and MAP at 10, the median rank, and mean_recall@k over both directions. A collection (texts,
-    pictures or both on either side, graded relevance) gets the metrics of text retrieval.
+    images or both on either side, graded relevance) gets the metrics of text retrieval.
     """
 
     name = "zeroshot_retrieval"
@@ -86,17 +86,17 @@ class ZeroshotRetrieval(Task):
         }
 
     def predict(self, material: Material, settings: Mapping[str, Any]) -> Prediction:  # noqa: ARG002
-        """Embed pictures and texts."""
+        """Embed images and texts."""
         if material.info.kind == "collection":
             return collection_retrieval.predict(material)
-        pictures = material.model.images(material.listing)
-        entries = material.listing.take(pictures.kept)
+        embedded = material.model.images(material.manifest)
+        entries = material.manifest.take(embedded.kept)
         captions = [text for entry in entries for text in entry.texts]
         return RetrievalPrediction(
             info=material.info,
             entries=entries,
-            failures=pictures.failures,
-            images=unit(pictures.vectors),
+            failures=embedded.failures,
+            images=unit(embedded.vectors),
             texts=unit(material.model.texts(captions, language=material.language)),
             owner=np.repeat(np.arange(len(entries)), [len(entry.texts) for entry in entries]),
             asked=np.arange(len(entries)),
@@ -139,7 +139,7 @@ def _rank(prediction: RetrievalPrediction, *ways: Direction) -> tuple[Ranks, ...
 
 
 def directions(prediction: RetrievalPrediction) -> tuple[Direction, Direction]:
-    """Set up the search for pictures by caption and for captions by picture, for the queries that are asked."""
+    """Set up the search for images by caption and for captions by image, for the queries that are asked."""
     images, texts, asked = prediction.images, prediction.texts, prediction.asked
     captions = _asked_captions(prediction)
     place = np.full(len(images), -1)
@@ -159,7 +159,7 @@ def _asked_captions(prediction: RetrievalPrediction) -> Ints:
 
 
 def _hit_rate(ranks: Ranks, k: int, way: Direction) -> Metric:
-    """Hit rate at k, its interval with pictures as the independent units, and what chance would give."""
+    """Hit rate at k, its interval with images as the independent units, and what chance would give."""
     sizes = np.bincount(way.cluster)
     interval = stats.clustered_proportion(np.bincount(way.cluster, weights=ranks.ranks <= k), sizes)
     chance = _chance(way, "hit_rate", k)
@@ -244,7 +244,7 @@ def _text_records(prediction: RetrievalPrediction, ranks: Ranks) -> Iterator[dic
 
 
 def _notices(prediction: RetrievalPrediction, ks: Sequence[int], *directions: Ranks) -> Iterator[Notice]:
-    for gallery, size in (("pictures", len(prediction.images)), ("captions", len(prediction.texts))):
+    for gallery, size in (("images", len(prediction.images)), ("captions", len(prediction.texts))):
         trivial = [k for k in ks if k >= size]
         if trivial:
             yield Notice(

@@ -29,15 +29,15 @@ from eyechart.vlm.datasets import (
 )
 from eyechart.vlm.folders import lmu_data_root
 from eyechart.vlm.folders import lmu_data_root as LMUDataRoot  # noqa: N812 - the original's name
-from eyechart.vlm.messages import check_content, message_to_promptimg, preproc_content
-from eyechart.vlm.models import BaseAPI, BaseModel
-from eyechart.vlm.names import istype, listinstr, toliststr
-from eyechart.vlm.pictures import (
+from eyechart.vlm.images import (
     decode_base64_to_image,
     decode_base64_to_image_file,
     encode_image_file_to_base64,
     encode_image_to_base64,
 )
+from eyechart.vlm.messages import check_content, message_to_promptimg, preproc_content
+from eyechart.vlm.models import BaseAPI, BaseModel
+from eyechart.vlm.names import istype, listinstr, toliststr
 from eyechart.vlm.rows import Record, Table
 from eyechart.vlm.tables import dump, load
 

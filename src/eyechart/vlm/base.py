@@ -1,4 +1,4 @@
-"""The dataset class that all benchmarks of pictures and questions extend. Names and meaning are VLMEvalKit's."""
+"""The dataset class that all benchmarks of images and questions extend. Names and meaning are VLMEvalKit's."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from eyechart.errors import DataError, unknown_name
+from eyechart.io.untrusted import is_file
 from eyechart.metrics.cells import as_text, text_list
 from eyechart.types import Notice
-from eyechart.untrusted import is_file
 from eyechart.vlm.benchmarks import Benchmark, known_benchmarks
 from eyechart.vlm.download import fetch
 from eyechart.vlm.folders import image_folder, inside, lmu_data_root
-from eyechart.vlm.pictures import SHARED, dump_picture
+from eyechart.vlm.images import SHARED, write_image
 from eyechart.vlm.rows import Record, Table, as_record, as_table
 from eyechart.vlm.tsv import read_tsv
 
@@ -32,7 +32,7 @@ def default_open_metric(table: Table) -> str:
 
 
 class ImageBaseDataset:
-    """A benchmark in one TSV file: rows with an index, a picture, a question and mostly an answer.
+    """A benchmark in one TSV file: rows with an index, an image, a question and mostly an answer.
 
     A benchmark of one's own extends this class, names its file in ``DATASET_URL`` and ``DATASET_MD5``, and overrides
     ``build_prompt`` and ``evaluate`` as needed.
@@ -54,7 +54,7 @@ class ImageBaseDataset:
         self.notices: list[Notice] = []
         table = as_table(self.load_data(dataset))
         self.meta_only = "image" not in table
-        self.data = self._numbered(self._with_pictures(table) if skip_noimg else table)
+        self.data = self._numbered(self._with_images(table) if skip_noimg else table)
         self._positions = {as_text(row["index"]): i for i, row in enumerate(self.data.rows)}
         self.post_build(dataset)
 
@@ -103,9 +103,9 @@ class ImageBaseDataset:
         return self.data.rows[line] if isinstance(line, int) else as_record(line)
 
     def build_prompt(self, line: Any) -> Any:
-        """Return the message for a row (its position or the row itself): all pictures, then the question."""
+        """Return the message for a row (its position or the row itself): all images, then the question."""
         row = self.line(line)
-        return [*self.picture_items(row), {"type": "text", "value": as_text(row.get("question"))}]
+        return [*self.image_items(row), {"type": "text", "value": as_text(row.get("question"))}]
 
     def evaluate(self, eval_file: str | Path, **judge_kwargs: Any) -> Any:
         """Score a file of predictions (see `eyechart.vlm.evaluation.evaluate_file`)."""
@@ -113,46 +113,46 @@ class ImageBaseDataset:
 
         return evaluate_file(self, Path(eval_file), **judge_kwargs)
 
-    def picture_items(self, row: Record) -> Message:
-        """Return a row's pictures as items of a message."""
+    def image_items(self, row: Record) -> Message:
+        """Return a row's images as items of a message."""
         return [{"type": "image", "value": path} for path in self.dump_image(row)]
 
     def dump_image(self, line: Any) -> list[str]:
-        """Write a row's pictures to the picture folder and return their paths, or return the paths it names."""
+        """Write a row's images to the image folder and return their paths, or return the paths it names."""
         row = self.line(line)
         if not row.has("image"):
-            return [self._named_picture(name) for name in text_list(row.get("image_path"))]
-        cells = self._picture_cells(row)
+            return [self._named_image(name) for name in text_list(row.get("image_path"))]
+        cells = self._image_cells(row)
         paths = []
-        for cell, name in zip(cells, self._picture_names(row, len(cells)), strict=True):
+        for cell, name in zip(cells, self._image_names(row, len(cells)), strict=True):
             path = inside(self.img_root, name, self.where(row))
-            dump_picture(cell, path, self.where(row))
+            write_image(cell, path, self.where(row))
             paths.append(str(path))
         return paths
 
-    def _picture_cells(self, row: Record) -> list[str]:
+    def _image_cells(self, row: Record) -> list[str]:
         cell = as_text(row["image"])
         if len(cell) <= SHARED:
             owner = self._positions.get(cell)
             lender = self.data.rows[owner] if owner is not None else None
             if lender is None or not lender.has("image") or len(as_text(lender["image"])) <= SHARED:
                 raise DataError(
-                    f"{self.where(row)}: the picture {cell!r} is neither base64 nor the index of a row with a picture."
+                    f"{self.where(row)}: the image {cell!r} is neither base64 nor the index of a row with an image."
                 )
             cell = as_text(lender["image"])
         return text_list(cell)
 
-    def _picture_names(self, row: Record, count: int) -> list[str]:
+    def _image_names(self, row: Record, count: int) -> list[str]:
         if row.has("image_path"):
             names = text_list(row["image_path"])
             if len(names) != count:
-                raise DataError(f"{self.where(row)}: {count} pictures but {len(names)} names in image_path.")
+                raise DataError(f"{self.where(row)}: {count} images but {len(names)} names in image_path.")
             return names
         index = as_text(row["index"])
         return [f"{index}.png"] if count == 1 else [f"{index}_{i}.png" for i in range(count)]
 
-    def _named_picture(self, name: str) -> str:
-        """Find a picture that a row only names: in the picture folder, or beside the table."""
+    def _named_image(self, name: str) -> str:
+        """Find an image that a row only names: in the image folder, or beside the table."""
         folders = [self.img_root, lmu_data_root(), *([self.file.parent] if self.file else [])]
         for folder in folders:
             try:
@@ -169,13 +169,13 @@ class ImageBaseDataset:
         """Name a row in messages."""
         return f"{self.dataset_name}: row {as_text(row.get('index'))!r}"
 
-    def _with_pictures(self, table: Table) -> Table:
+    def _with_images(self, table: Table) -> Table:
         if self.meta_only:
             return table
         kept = [row for row in table.rows if row.has("image")]
         lost = len(table) - len(kept)
         if lost:
-            self.notices.append(Notice("rows_without_picture", lost, f"{lost} rows have no picture and are not asked."))
+            self.notices.append(Notice("rows_without_image", lost, f"{lost} rows have no image and are not asked."))
         return Table(kept, table.columns)
 
     def _numbered(self, table: Table) -> Table:

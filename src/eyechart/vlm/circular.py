@@ -22,7 +22,7 @@ class Made:
 
 
 def make_circular(source: Path, target: Path) -> Made:
-    """Write the circular set of a table; pictures are copied once and shared by the rotations.
+    """Write the circular set of a table; images are copied once and shared by the rotations.
 
     Raises:
         DataError: If the table has no questions with options, or an index that cannot be counted on from.
@@ -45,11 +45,11 @@ def make_circular(source: Path, target: Path) -> Made:
 
 
 _HERE = "<picture>"
-"""Stands for a picture while rows are rotated: its bytes never need to be in memory."""
+"""Stands for an image while rows are rotated: its bytes never need to be in memory."""
 
 
 def _light(row: Record) -> dict[str, object]:
-    """Return a row without its picture's bytes: a large picture is a mark."""
+    """Return a row without its image's bytes: a large image is a mark."""
     cells = row.without("image")
     if "image" in row:
         cells["image"] = _HERE if row.is_large("image") else row["image"]
@@ -57,7 +57,7 @@ def _light(row: Record) -> dict[str, object]:
 
 
 def _full(row: dict[str, object], originals: dict[int, Record]) -> Record:
-    """Put the picture's bytes back where the mark is, to be read from the source when they are written."""
+    """Put the image's bytes back where the mark is, to be read from the source when they are written."""
     if row.get("image") != _HERE:
         return Record(row)
     original = originals[row_index(row)]

@@ -7,10 +7,10 @@ from typing import Any
 
 from eyechart import plugins
 from eyechart.api import Secret
-from eyechart.engine.answers import StoredAnswers
-from eyechart.files import cache_root
-from eyechart.generators.base import Access, GeneratorFamily, LazyGenerator
-from eyechart.responses import ResponseStore
+from eyechart.inference.answers import StoredAnswers
+from eyechart.io.files import cache_root
+from eyechart.models.generators.family import Access, GeneratorFamily, LazyGenerator
+from eyechart.store.answers import ResponseStore
 from eyechart.types import Answer, ModelSpec, Prompt
 from eyechart.vlm.judges import Judge
 

@@ -26,7 +26,7 @@ class CustomMCQDataset(datasets.ImageMCQDataset):
 
 
 class CustomTextMCQDataset(CustomMCQDataset):
-    """Multiple choice without pictures."""
+    """Multiple choice without images."""
 
     MODALITY = "TEXT"
 
@@ -48,7 +48,7 @@ class CustomVQADataset(ImageBaseDataset):
 
 
 class CustomCaptionDataset(datasets.ImageCaptionDataset):
-    """Pictures with answers but no questions."""
+    """Images with answers but no questions."""
 
 
 def only_yes_and_no(table: Table) -> bool:
@@ -128,9 +128,9 @@ def _custom_class(path: Path) -> type[ImageBaseDataset]:
             f"{path} is not a benchmark: it has the columns {', '.join(sorted(columns))}.",
             advice="It needs index and question (or answer, for captions).",
         )
-    pictures = bool(columns & {"image", "image_path"})
+    images = bool(columns & {"image", "image_path"})
     if {"A", "B"} <= columns:
-        return CustomMCQDataset if pictures else CustomTextMCQDataset
+        return CustomMCQDataset if images else CustomTextMCQDataset
     return CustomVQADataset if "question" in columns else CustomCaptionDataset
 
 

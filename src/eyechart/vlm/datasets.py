@@ -33,51 +33,51 @@ class ImageMCQDataset(ImageBaseDataset):
         return "circular" if self.RATING == "choice" and (named or "g_index" in self.data) else self.RATING
 
     def build_prompt(self, line: Any) -> Message:
-        """Return the pictures and the question with its options."""
+        """Return the images and the question with its options."""
         row = self.line(line)
         options = "".join(f"{letter}. {text}\n" for letter, text in options_of(row).items())
         hint = "" if is_missing(row.get("hint")) else f"Hint: {as_text(row['hint'])}\n"
         request = "Please select the correct answer from the options above. \n"
         choice = f"Options:\n{options}{request}" if options else ""
         text = f"{hint}Question: {as_text(row.get('question'))}\n{choice}"
-        return [*self.picture_items(row), {"type": "text", "value": text}]
+        return [*self.image_items(row), {"type": "text", "value": text}]
 
 
 class MMMUDataset(ImageMCQDataset):
-    """MMMU: multiple choice with the pictures where the text names them (``<image 1>``)."""
+    """MMMU: multiple choice with the images where the text names them (``<image 1>``)."""
 
     RATING = "mmmu"
     DATASET_URL = CatalogueColumn("MMMUDataset", "url")
     DATASET_MD5 = CatalogueColumn("MMMUDataset", "md5")
 
     def build_prompt(self, line: Any) -> Message:
-        """Return texts and pictures in the order of the text."""
-        *pictures, text = super().build_prompt(line)
+        """Return texts and images in the order of the text."""
+        *images, text = super().build_prompt(line)
         parts = re.split(r"<image (\d)>", text["value"])
         if len(parts) == 1:
-            return [*pictures, text]
+            return [*images, text]
         message: Message = [{"type": "text", "value": parts[0]}]
         for number, after in zip(parts[1::2], parts[2::2], strict=True):
-            if not 1 <= int(number) <= len(pictures):
+            if not 1 <= int(number) <= len(images):
                 where = self.where(self.line(line))
-                raise DataError(f"{where} speaks of <image {number}> but has {len(pictures)} pictures.")
-            message += [pictures[int(number) - 1], {"type": "text", "value": after}]
+                raise DataError(f"{where} speaks of <image {number}> but has {len(images)} images.")
+            message += [images[int(number) - 1], {"type": "text", "value": after}]
         return message
 
 
 class MUIRDataset(ImageMCQDataset):
-    """MUIRBench: multiple choice with the pictures in place of ``<image>``, in their order."""
+    """MUIRBench: multiple choice with the images in place of ``<image>``, in their order."""
 
     DATASET_URL = CatalogueColumn("MUIRDataset", "url")
     DATASET_MD5 = CatalogueColumn("MUIRDataset", "md5")
 
     def build_prompt(self, line: Any) -> Message:
-        """Return texts and pictures in the order of the text."""
+        """Return texts and images in the order of the text."""
         row = self.line(line)
         options = "\n".join(f"{letter}. {text}" for letter, text in options_of(row).items())
         request = "Answer with the option's letter from the given choices directly."
         text = f"{as_text(row.get('question'))}\n{options}\n{request}"
-        return interleave(text, "<image>", self.picture_items(row), self.where(row))
+        return interleave(text, "<image>", self.image_items(row), self.where(row))
 
 
 class _Suffixed(ImageBaseDataset):
@@ -88,10 +88,10 @@ class _Suffixed(ImageBaseDataset):
     """Requests of single benchmarks."""
 
     def build_prompt(self, line: Any) -> Message:
-        """Return the pictures, and the question with its request."""
-        *pictures, text = super().build_prompt(line)
+        """Return the images, and the question with its request."""
+        *images, text = super().build_prompt(line)
         suffix = self.SUFFIXES.get(self.dataset_name, self.SUFFIX)
-        return [*pictures, {"type": "text", "value": text["value"] + suffix}]
+        return [*images, {"type": "text", "value": text["value"] + suffix}]
 
 
 class ImageYORNDataset(_Suffixed):
@@ -162,7 +162,7 @@ class VCRDataset(ImageBaseDataset):
 
 
 class ImageCaptionDataset(ImageBaseDataset):
-    """Captions: one request for every picture, unless the table has questions."""
+    """Captions: one request for every image, unless the table has questions."""
 
     TYPE = "Caption"
     RATING = "caption"
@@ -176,7 +176,7 @@ class ImageCaptionDataset(ImageBaseDataset):
 
 
 class ImageMTDataset(ImageBaseDataset):
-    """Dialogues: ``question`` and ``answer`` are lists; ``<ImageHere>`` stands where a picture is shown."""
+    """Dialogues: ``question`` and ``answer`` are lists; ``<ImageHere>`` stands where an image is shown."""
 
     TYPE = "MT"
     RATING = "dialogue"
@@ -184,18 +184,18 @@ class ImageMTDataset(ImageBaseDataset):
     DATASET_MD5 = CatalogueColumn("ImageMTDataset", "md5")
 
     def build_prompt(self, line: Any) -> list[dict[str, Any]]:
-        """Return the turns, each question with its pictures and each right answer after it."""
+        """Return the turns, each question with its images and each right answer after it."""
         row = self.line(line)
         where = self.where(row)
         questions, answers = text_list(row.get("question")), text_list(row.get("answer"))
         if len(questions) != len(answers):
             raise DataError(f"{where} has {len(questions)} questions and {len(answers)} answers.")
-        pictures = self.picture_items(row)
+        images = self.image_items(row)
         turns: list[dict[str, Any]] = []
         for question, answer in zip(questions, answers, strict=True):
             shown = question.count("<ImageHere>")
-            content = interleave(question, "<ImageHere>", pictures[:shown], where)
-            pictures = pictures[shown:]
+            content = interleave(question, "<ImageHere>", images[:shown], where)
+            images = images[shown:]
             turns.append({"role": "user", "content": [item for item in content if item["value"]]})
             turns.append({"role": "assistant", "content": [{"type": "text", "value": answer}]})
         return turns
@@ -208,14 +208,14 @@ class MMDUDataset(ImageMTDataset):
     DATASET_MD5 = CatalogueColumn("MMDUDataset", "md5")
 
 
-def interleave(text: str, mark: str, pictures: Message, where: str) -> Message:
-    """Put pictures where a text has a mark; as many as there are marks. Without any mark they come first."""
+def interleave(text: str, mark: str, images: Message, where: str) -> Message:
+    """Put images where a text has a mark; as many as there are marks. Without any mark they come first."""
     first, *rest = text.split(mark)
     if not rest:
-        return [*pictures, {"type": "text", "value": text}]
-    if len(rest) != len(pictures):
-        raise DataError(f"{where}: {len(rest)} times {mark} in the text, but {len(pictures)} pictures.")
+        return [*images, {"type": "text", "value": text}]
+    if len(rest) != len(images):
+        raise DataError(f"{where}: {len(rest)} times {mark} in the text, but {len(images)} images.")
     message: Message = [{"type": "text", "value": first}]
-    for picture, after in zip(pictures, rest, strict=True):
-        message += [picture, {"type": "text", "value": after}]
+    for image, after in zip(images, rest, strict=True):
+        message += [image, {"type": "text", "value": after}]
     return message

@@ -8,8 +8,8 @@ from pathlib import Path
 from eyechart.api.transport import is_loopback
 from eyechart.datasets.remote.download import download, read_head, refuse_inward
 from eyechart.errors import DataError
-from eyechart.files import sync_folder
-from eyechart.progress import NoProgress, Progress
+from eyechart.io.files import sync_folder
+from eyechart.io.progress import NoProgress, Progress
 
 UNCHECKED = ".unchecked"
 TIMEOUT = 60.0

@@ -1,4 +1,4 @@
-"""Where benchmarks and their pictures live: ``$LMUData``, and paths that must not leave it."""
+"""Where benchmarks and their images live: ``$LMUData``, and paths that must not leave it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from eyechart.errors import DataError
 
 VARIABLE = "LMUData"
 LONGEST, LONGEST_PART = 1024, 200
-"""Characters of a picture's path below its folder, and of each part of it, that every system can hold."""
+"""Characters of an image's path below its folder, and of each part of it, that every system can hold."""
 
 IMAGE_FOLDERS = (
     (re.compile(r"OCRVQA"), "OCRVQA"),
@@ -18,7 +18,7 @@ IMAGE_FOLDERS = (
     (re.compile(r"^MMBench(_(DEV|TEST))?(_(EN|CN|KO))?$"), "MMBench"),
     (re.compile(r"^MMBench(_(DEV|TEST))?(_(EN|CN))?_V11$"), "MMBench_V11"),
 )
-"""Benchmarks that share their pictures share a folder, as in VLMEvalKit; all others have one of their own name."""
+"""Benchmarks that share their images share a folder, as in VLMEvalKit; all others have one of their own name."""
 
 
 def lmu_data_root() -> Path:
@@ -28,7 +28,7 @@ def lmu_data_root() -> Path:
 
 
 def image_folder(benchmark: str) -> Path:
-    """Return the folder of a benchmark's pictures."""
+    """Return the folder of a benchmark's images."""
     name = next((folder for pattern, folder in IMAGE_FOLDERS if pattern.search(benchmark)), benchmark)
     return inside(lmu_data_root() / "images", name, "the benchmark's name")
 
@@ -46,7 +46,5 @@ def inside(folder: Path, name: str, what: str) -> Path:
     except (OSError, RuntimeError) as error:  # longer than a path can be, or a loop of links
         raise DataError(f"{what}: {name[:80]!r} is not a file name.") from error
     if not path.is_relative_to(folder.resolve()):
-        raise DataError(
-            f"{what}: the path {name!r} leaves the folder {folder}.", advice=f"Keep pictures below {folder}."
-        )
+        raise DataError(f"{what}: the path {name!r} leaves the folder {folder}.", advice=f"Keep images below {folder}.")
     return folder / name if not Path(name).is_absolute() else path

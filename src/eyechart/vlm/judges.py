@@ -98,7 +98,7 @@ class GradeForm(JudgeForm):
     def question(self, row: Row) -> str:
         """Write question, right answer and answer, in MM-Vet's form."""
         return (
-            "Grade a prediction for a question about a picture against the ground truth, from 0.0 (wrong) to 1.0 "
+            "Grade a prediction for a question about an image against the ground truth, from 0.0 (wrong) to 1.0 "
             "(right), in steps of 0.1. <AND> joins parts that must all be there, <OR> alternatives of which one is "
             "enough. Reply with the number alone.\n"
             "Question | Ground truth | Prediction | Correctness\n"
@@ -162,7 +162,7 @@ class DialogueForm(JudgeForm):
         """Write question, right answer and answer of one turn."""
         names = ", ".join(f'"{name}"' for name in self.DIMENSIONS)
         return (
-            "Grade an assistant's reply about pictures against the reference, each respect from 0 to 10. "
+            "Grade an assistant's reply about images against the reference, each respect from 0 to 10. "
             f"Reply with one JSON object with the keys {names} and nothing else.\n"
             f"Question: {as_text(row.get('question'))}\nReference: {as_text(row.get('answer'))}\n"
             f"Reply: {as_text(row.get('prediction'))}\n"

@@ -11,18 +11,18 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from eyechart.errors import DataError, UsageError
-from eyechart.media import Picture
+from eyechart.io.media import ImageRef
+from eyechart.io.untrusted import MAX_TEXT
 from eyechart.types import Message, Part, Role
-from eyechart.untrusted import MAX_TEXT
 from eyechart.vlm.download import fetch
 from eyechart.vlm.folders import lmu_data_root
-from eyechart.vlm.pictures import dump_picture
+from eyechart.vlm.images import write_image
 
 Item = dict[str, str]
 Kind = Literal["str", "dict", "liststr", "listdict", "unknown"]
 TYPES = ("text", "image", "video")
 URLS = "EYECHART_IMAGE_URLS"
-"""Set to 1, this variable allows to fetch pictures that data name by their address. Without it nothing is fetched: an
+"""Set to 1, this variable allows to fetch images that data name by their address. Without it nothing is fetched: an
 address in a dataset is a request that its author makes from inside your network."""
 
 
@@ -43,8 +43,8 @@ def check_content(msgs: object) -> Kind:
 def preproc_content(inputs: object) -> list[Item]:
     """Bring any form of message to a list of ``{"type", "value"}``.
 
-    In a list of texts, a path of an existing picture, the URL of one and a data URL are pictures; in a list of dicts
-    the type is given, and must fit: a text that is the path of a picture is surely a mistake.
+    In a list of texts, a path of an existing image, the URL of one and a data URL are images; in a list of dicts
+    the type is given, and must fit: a text that is the path of an image is surely a mistake.
 
     Raises:
         AssertionError: If the form or a type is not known, or type and value contradict each other, as the original.
@@ -72,7 +72,7 @@ def _of_dict(item: Mapping[str, Any]) -> Item:
     found, place = parse_file(value)
     if kind == "text":
         if found == "image":
-            raise AssertionError(f"the text {value!r} is the path of a picture: is its type meant to be image?")
+            raise AssertionError(f"the text {value!r} is the path of an image: is its type meant to be image?")
         return {**item, "value": value}
     if found != kind:
         raise AssertionError(f"{value!r} is not an existing {kind} file, URL or data URL")
@@ -82,12 +82,12 @@ def _of_dict(item: Mapping[str, Any]) -> Item:
 def parse_file(text: str) -> tuple[str, str]:
     """Return type and value of a text that may be a path, a URL or a data URL; anything else is a text.
 
-    Pictures in data URLs are written once, to ``$LMUData/files``; so are those behind URLs, if `URLS` allows it.
+    Images in data URLs are written once, to ``$LMUData/files``; so are those behind URLs, if `URLS` allows it.
     """
     if text.startswith("data:image/") and ";base64," in text[:100]:
         name = hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
         path = lmu_data_root() / "files" / f"{name}.png"
-        dump_picture(text, path, "data URL")
+        write_image(text, path, "data URL")
         return "image", str(path)
     if text.startswith(("http://", "https://")) and len(text) < 4096 and not any(map(str.isspace, text)):
         suffix = Path(urlsplit(text).path).suffix.lower()
@@ -115,18 +115,18 @@ def _media(path: str) -> str | None:
     return kind if kind in ("image", "video") else None
 
 
-def message_to_promptimg(message: Sequence[Item], *, mark_pictures: bool = False) -> tuple[str, str | None]:
-    """Return one text and the first picture, for models that take no more.
+def message_to_promptimg(message: Sequence[Item], *, mark_images: bool = False) -> tuple[str, str | None]:
+    """Return one text and the first image, for models that take no more.
 
-    Texts are joined by line ends. With ``mark_pictures``, two pictures or more leave a line ``<image>`` where they
+    Texts are joined by line ends. With ``mark_images``, two images or more leave a line ``<image>`` where they
     stood, as VLMEvalKit's API models do it.
     """
-    pictures = [item["value"] for item in message if item["type"] == "image"]
-    shown = mark_pictures and len(pictures) > 1
+    images = [item["value"] for item in message if item["type"] == "image"]
+    shown = mark_images and len(images) > 1
     lines = [
         "<image>" if item["type"] == "image" else item["value"] for item in message if item["type"] == "text" or shown
     ]
-    return "\n".join(lines), pictures[0] if pictures else None
+    return "\n".join(lines), images[0] if images else None
 
 
 def to_messages(prompt: Sequence[Mapping[str, Any]], where: str) -> tuple[Message, ...]:
@@ -154,16 +154,16 @@ def _part(item: Mapping[str, Any], where: str) -> Part:
             raise DataError(f"{where}: a text of {len(value)} characters, more than the limit of {MAX_TEXT}.")
         return value
     if kind != "image":
-        raise UsageError(f"{where}: a prompt holds texts and pictures, not {kind!r}.")
+        raise UsageError(f"{where}: a prompt holds texts and images, not {kind!r}.")
     if value.startswith(("http://", "https://", "data:")):
         found, value = parse_file(value)
         if found != "image":
             raise DataError(
-                f"{where}: the picture {value[:200]!r} is an address, and addresses in data are not fetched.",
-                advice=f"Put the picture into the table or beside it, or set {URLS}=1 if you trust the data.",
+                f"{where}: the image {value[:200]!r} is an address, and addresses in data are not fetched.",
+                advice=f"Put the image into the table or beside it, or set {URLS}=1 if you trust the data.",
             )
     path = Path(value)
     if not path.is_absolute():
         # A relative path that the dataset could not find must not be looked for in whatever folder we are started.
-        raise DataError(f"{where}: there is no picture {value!r} in the benchmark's picture folder.")
-    return Picture.from_path(path)
+        raise DataError(f"{where}: there is no image {value!r} in the benchmark's image folder.")
+    return ImageRef.from_path(path)

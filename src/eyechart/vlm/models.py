@@ -22,7 +22,7 @@ Turn = dict[str, Any]
 class BaseModel:
     """A model of one's own: implement ``generate_inner(message, dataset)``, and ``chat_inner`` for dialogues.
 
-    ``INTERLEAVE = False`` says that the model takes one text and one picture: `message_to_promptimg` makes them.
+    ``INTERLEAVE = False`` says that the model takes one text and one image: `message_to_promptimg` makes them.
     """
 
     INTERLEAVE: ClassVar[bool] = True
@@ -30,13 +30,13 @@ class BaseModel:
     _dump_image: Callable[[Any], list[str]] | None = None
 
     def set_dump_image(self, dump_image: Callable[[Any], list[str]]) -> None:
-        """Take the dataset's function that writes a row's pictures and returns their paths."""
+        """Take the dataset's function that writes a row's images and returns their paths."""
         self._dump_image = dump_image
 
     def dump_image(self, line: Any, dataset: str | None = None) -> list[str]:  # noqa: ARG002 - the original's signature
-        """Write a row's pictures and return their paths, for `build_prompt`."""
+        """Write a row's images and return their paths, for `build_prompt`."""
         if self._dump_image is None:
-            raise NotImplementedError("set_dump_image was not called: there is no dataset to take pictures from")
+            raise NotImplementedError("set_dump_image was not called: there is no dataset to take images from")
         return self._dump_image(line)
 
     def use_custom_prompt(self, dataset: str | None) -> bool:  # noqa: ARG002 - for subclasses
@@ -76,7 +76,7 @@ class BaseModel:
         raise NotImplementedError
 
     def message_to_promptimg(self, message: Sequence[Item], dataset: str | None = None) -> tuple[str, str | None]:  # noqa: ARG002 - the original's signature
-        """Return one text and the first picture."""
+        """Return one text and the first image."""
         return message_to_promptimg(message)
 
     def _checked(self, message: Any) -> list[Item]:
@@ -133,8 +133,8 @@ class BaseAPI(BaseModel):
         raise NotImplementedError
 
     def message_to_promptimg(self, message: Sequence[Item], dataset: str | None = None) -> tuple[str, str | None]:  # noqa: ARG002 - the original's signature
-        """Return one text, with a mark where pictures stood, and the first picture."""
-        return message_to_promptimg(message, mark_pictures=True)
+        """Return one text, with a mark where images stood, and the first image."""
+        return message_to_promptimg(message, mark_images=True)
 
     def working(self) -> bool:
         """Tell whether the API answers at all."""

@@ -55,8 +55,8 @@ def make_outcome(scored: Sequence[Scored], runs: Sequence[Predictions], notices:
 
 
 def _clusters(rows: Sequence[Row]) -> dict[str, str]:
-    """Return, by index, what rows share that are not independent: the same pictures."""
-    return {as_text(row["index"]): "|".join(map(str, row.get("pictures") or [row["index"]])) for row in rows}  # type: ignore[call-overload]
+    """Return, by index, what rows share that are not independent: the same images."""
+    return {as_text(row["index"]): "|".join(map(str, row.get("images") or [row["index"]])) for row in rows}  # type: ignore[call-overload]
 
 
 def _accuracy(

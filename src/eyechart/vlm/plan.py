@@ -10,7 +10,7 @@ from typing import Any
 from eyechart import plugins
 from eyechart.config import OUTPUT, Config, Questions
 from eyechart.errors import UsageError, unknown_name
-from eyechart.generators.base import Access, GeneratorFamily
+from eyechart.models.generators.family import Access, GeneratorFamily
 from eyechart.outputs import check_outputs, fill_output
 from eyechart.plan import precision_of
 from eyechart.types import DatasetSpec, Job, ModelSpec
@@ -25,7 +25,7 @@ TASK = "questions"
 VERSION = 1
 READER = "vlm"
 ONLY_DESCRIBE = {"open_clip"}
-"""Generators that describe pictures and read no question (CoCa)."""
+"""Generators that describe images and read no question (CoCa)."""
 DEFAULT_OUTPUT = "{model}_{dataset}.json"
 
 
@@ -155,7 +155,7 @@ def access_of(config: Config, key_variable: str | None) -> Access:
 
 
 MAX_BATCH = 8
-"""Conversations per forward pass: far fewer than pictures per pass of an encoder."""
+"""Conversations per forward pass: far fewer than images per pass of an encoder."""
 
 
 def _family(name: str) -> GeneratorFamily:

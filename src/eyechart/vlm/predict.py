@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from eyechart.errors import DataError, MissingExtraError
-from eyechart.listing import Failure
-from eyechart.media import Picture
+from eyechart.io.media import ImageRef
+from eyechart.manifest import Failure
 from eyechart.metrics.cells import as_text
 from eyechart.types import Answer, Message, Notice, Prompt
 from eyechart.vlm.base import ImageBaseDataset
@@ -27,7 +27,7 @@ class Predictions:
     """What a model said to each question, in the order of the benchmark."""
 
     rows: list[dict[str, Any]] = field(default_factory=list)
-    """The benchmark's columns, with prediction, thinking, prompt and the digests of the pictures."""
+    """The benchmark's columns, with prediction, thinking, prompt and the digests of the images."""
     failures: list[Failure] = field(default_factory=list)
 
 
@@ -56,7 +56,7 @@ class _Asking:
         self.system = (Message("system", (system,)),) if system else ()
         self.failed: dict[str, str] = {}
         self.asked: dict[str, tuple[str, list[str]]] = {}
-        """The prompt's text and its pictures' digests, by the row's index."""
+        """The prompt's text and its images' digests, by the row's index."""
 
     def messages(self, row: Record) -> tuple[Message, ...] | None:
         """Build a row's prompt; a row that has no usable prompt is a failure."""
@@ -65,7 +65,7 @@ class _Asking:
             made = (*self.system, *to_messages(self.build(row), f"{self.dataset.dataset_name}: row {index!r}"))
             parts = [part for message in made for part in message.parts]
             texts = [part if isinstance(part, str) else "<image>" for part in parts]
-            digests = [part.digest().hex() for part in parts if isinstance(part, Picture)]
+            digests = [part.digest().hex() for part in parts if isinstance(part, ImageRef)]
         except DataError as error:
             self.failed[index] = error.message
             return None
@@ -112,7 +112,7 @@ class _Asking:
             if error or not answers:
                 found.failures.append(Failure(index, error or "no answer came back"))
                 continue
-            prompt, pictures = self.asked[index]
+            prompt, images = self.asked[index]
             cells = row.without("image")
             thinking = "\n".join(answer.thinking for answer in answers if answer.thinking)
             found.rows.append(
@@ -121,7 +121,7 @@ class _Asking:
                     "prediction": join(answers),
                     **({"thinking": thinking} if thinking else {}),
                     "prompt": prompt,
-                    "pictures": pictures,
+                    "images": images,
                     "finish_reason": answers[-1].finish_reason,
                     "usage": dict(answers[-1].usage),
                 }
@@ -153,7 +153,7 @@ def prediction_file(output: Path, repeat: int, suffix: str) -> Path:
 
 
 _EXPORTED_LAST = ("prediction", "thinking")
-_NOT_EXPORTED = frozenset({"prompt", "pictures", "finish_reason", "usage"})
+_NOT_EXPORTED = frozenset({"prompt", "images", "finish_reason", "usage"})
 
 
 def write_predictions(predictions: Predictions, output: Path, repeat: int, *, xlsx: bool) -> list[Notice]:

@@ -10,9 +10,9 @@ from typing import Any
 
 from eyechart import plugins
 from eyechart.errors import UsageError
-from eyechart.generators.base import Access
-from eyechart.media import Picture
+from eyechart.io.media import ImageRef
 from eyechart.metrics.answers import split_thinking
+from eyechart.models.generators.family import Access
 from eyechart.types import Answer, Message, ModelCard, ModelSpec, digest_json
 from eyechart.vlm.models import CHAT_FAILED, FAILED
 
@@ -93,7 +93,7 @@ class PythonGenerator:
         return self.model.chat(turns, dataset=self.dataset)
 
 
-def _item(part: str | Picture) -> dict[str, str]:
+def _item(part: str | ImageRef) -> dict[str, str]:
     if isinstance(part, str):
         return {"type": "text", "value": part}
     return {"type": "image", "value": str(part.path)}

@@ -28,7 +28,7 @@ STORED = _Stored()
 class Record(MutableMapping[str, Cell]):
     """One row: ``row["question"]``, ``row.get("hint")``, ``"A" in row``. A missing cell is None, all others are text.
 
-    Large cells (pictures) are read from their file each time they are asked for, and never kept.
+    Large cells (images) are read from their file each time they are asked for, and never kept.
     """
 
     __slots__ = ("_cells", "_fetch")
@@ -69,7 +69,7 @@ class Record(MutableMapping[str, Cell]):
         return self._cells.get(column) is STORED
 
     def without(self, *columns: str) -> dict[str, Cell]:
-        """Return all cells but some, such as the pictures, which are not read then."""
+        """Return all cells but some, such as the images, which are not read then."""
         return {key: self[key] for key in self._cells if key not in columns}
 
 

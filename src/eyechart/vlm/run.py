@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from eyechart.config import Config
-from eyechart.engine.answers import StoredAnswers
 from eyechart.errors import DataError, EyechartError, ModelError, UsageError
-from eyechart.listing import Failure
+from eyechart.inference.answers import StoredAnswers
+from eyechart.io.progress import Progress
+from eyechart.manifest import Failure
 from eyechart.metrics.cells import as_text
-from eyechart.progress import Progress
 from eyechart.provenance import provenance
 from eyechart.results import Result, write_result
 from eyechart.types import Job, Metric, ModelCard, Notice, digest_json
@@ -169,7 +169,7 @@ def _result(
 ) -> Result:
     failures = [failure for run in runs for failure in run.failures]
     listed = len(dataset.data.rows[: job.dataset.limit])
-    prompts = [(as_text(row["index"]), row.get("prompt"), row.get("pictures")) for row in runs[0].rows]
+    prompts = [(as_text(row["index"]), row.get("prompt"), row.get("images")) for row in runs[0].rows]
     metrics = outcome.metrics
     return Result(
         dataset=dataset.dataset_name,

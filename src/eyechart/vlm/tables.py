@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from eyechart.errors import DataError
-from eyechart.files import write_atomic
+from eyechart.io.files import write_atomic
+from eyechart.io.untrusted import parse_json, read_text, text_lines
 from eyechart.results import read_json_lines, to_json
-from eyechart.untrusted import parse_json, read_text, text_lines
 from eyechart.vlm.rows import Table, as_table
 from eyechart.vlm.tsv import read_tsv, write_tsv
 from eyechart.vlm.xlsx import read_xlsx, write_xlsx

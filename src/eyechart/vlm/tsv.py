@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from eyechart.errors import DataError
-from eyechart.files import atomic_file
+from eyechart.io.files import atomic_file
 from eyechart.vlm.rows import STORED, Cell, Record, Table
 
 KEEP = 4096
@@ -38,7 +38,7 @@ class Piece:
 
 
 def read_tsv(path: Path) -> Table:
-    """Read a table; memory grows with the texts, not with the pictures.
+    """Read a table; memory grows with the texts, not with the images.
 
     Raises:
         DataError: If the file cannot be read, is not UTF-8, or a record does not fit the header.
@@ -177,7 +177,7 @@ def _text(cell: bytes, path: Path, line: int) -> str:
 
 
 def write_tsv(path: Path, table: Table) -> None:
-    """Write a table row by row, quoted as pandas does; pictures pass through without being kept."""
+    """Write a table row by row, quoted as pandas does; images pass through without being kept."""
     with atomic_file(path) as stream:
         stream.write("\t".join(map(_quote, table.columns)).encode() + b"\n")
         for row in table.rows:

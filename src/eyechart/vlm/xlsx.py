@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from eyechart.errors import DataError, missing_extra
-from eyechart.files import write_atomic
+from eyechart.io.files import write_atomic
 from eyechart.vlm.rows import Table
 
 LIMIT = 32_767

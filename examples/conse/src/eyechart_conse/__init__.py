@@ -1,6 +1,6 @@
 """ConSE for Eyechart: a model that is no CLIP, from a package that is not Eyechart's.
 
-ConSE (Norouzi et al., "Zero-Shot Learning by Convex Combination of Semantic Embeddings", 2014) embeds a picture as
+ConSE (Norouzi et al., "Zero-Shot Learning by Convex Combination of Semantic Embeddings", 2014) embeds an image as
 the mean of the text embeddings of its ten likeliest ImageNet classes, weighted by their probability. Texts are
 embedded by the text model alone. Nothing is trained.
 """

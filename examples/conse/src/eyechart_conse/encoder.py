@@ -40,7 +40,7 @@ class ConseEncoder:
             image_size=IMAGE_SIZE,
             context_length=self.text.max_seq_length,
             parameters=sum(p.numel() for net in (self.classifier, self.text) for p in net.parameters()),
-            notes=("ConSE is no CLIP: it knows a picture only through ImageNet's 1000 classes.",),
+            notes=("ConSE is no CLIP: it knows an image only through ImageNet's 1000 classes.",),
         )
 
     def prepare_image(self, image: Image.Image) -> Vectors:

@@ -12,7 +12,7 @@ column of metadata makes groups).
 
 A source says how the data is read: ``reader``, ``present`` (paths under the root, any of which shows that the data is
 there), ``splits`` (our name to the source's), ``languages`` (if it has fewer than the entry), ``huggingface`` and
-``modelscope`` (dataset repositories), ``base`` (another entry whose pictures are used), ``download`` (false if its
+``modelscope`` (dataset repositories), ``base`` (another entry whose images are used), ``download`` (false if its
 library can no longer fetch it); everything else is for the reader. Sources are tried in order: first those whose data
 is there, then those that can be fetched.
 """

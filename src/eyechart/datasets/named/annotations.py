@@ -65,5 +65,5 @@ def read_json(path: Path) -> Any:
 
 
 def captions_info(spec: DatasetSpec, source: object) -> DatasetInfo:
-    """Describe a dataset of captioned pictures."""
+    """Describe a dataset of captioned images."""
     return DatasetInfo(spec.name, "retrieval", spec.split, spec.language, source=str(source))

@@ -28,7 +28,7 @@ class _Relabel:
 
 
 def open_babel_imagenet(spec: DatasetSpec) -> MappedDataset:
-    """Read ImageNet's pictures of the language's classes."""
+    """Read ImageNet's images of the language's classes."""
     offline = bool(spec.options.get("offline"))
     found = prompt_pack.babel_classes(spec.language, offline=offline)
     if found is None:
@@ -45,7 +45,7 @@ def open_babel_imagenet(spec: DatasetSpec) -> MappedDataset:
 
 
 def open_base(spec: DatasetSpec) -> Dataset:
-    """Open ImageNet itself, in English: only its pictures and labels are used."""
+    """Open ImageNet itself, in English: only its images and labels are used."""
     options = {key: value for key, value in spec.options.items() if key not in ("classname_file", "template_file")}
     options["prompts"] = {"classnames": "imagenet1k", "templates": "imagenet1k"}
     return BASES[spec.options["base"]](replace(spec, reader=spec.options["base"], language="en", options=options))

@@ -1,12 +1,12 @@
-"""Birdsnap, the list of test pictures that the InternVL authors could still download."""
+"""Birdsnap, the list of test images that the InternVL authors could still download."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from eyechart.datasets.classes import class_info, read_class_texts
+from eyechart.datasets.images import ImageFinder
 from eyechart.datasets.layout import first_existing, own_split
-from eyechart.datasets.pictures import PictureFinder
 from eyechart.datasets.rows import RowDataset
 from eyechart.errors import DataError
 from eyechart.types import DatasetSpec, Sample
@@ -16,7 +16,7 @@ SPECIES = "species.txt"
 
 
 def open_birdsnap(spec: DatasetSpec) -> RowDataset:
-    """Read ``species.txt`` (tabs: id, common name, ..., folder) and the list of pictures; both have a header."""
+    """Read ``species.txt`` (tabs: id, common name, ..., folder) and the list of images; both have a header."""
     own_split(spec)
     found = first_existing(Path(spec.root), [SPECIES, f"birdsnap/{SPECIES}"])
     if found is None:
@@ -24,15 +24,15 @@ def open_birdsnap(spec: DatasetSpec) -> RowDataset:
     root = found.parent
     species = [line.split("\t") for line in _lines(root / SPECIES)]
     label_of = {row[-1].lower(): label for label, row in enumerate(species)}
-    finder = PictureFinder(root, ["{image}", "images/{image}"])
+    finder = ImageFinder(root, ["{image}", "images/{image}"])
     samples = []
     for name in _lines(root / LIST):
         folder = name.split("/")[0].lower()
         if folder not in label_of:
             raise DataError(f"{root / LIST}: {name!r} is in no folder that {SPECIES} names.")
-        picture = finder.find(name)
-        if picture:
-            samples.append(Sample(name, picture, label=label_of[folder]))
+        image = finder.find(name)
+        if image:
+            samples.append(Sample(name, image, label=label_of[folder]))
     finder.raise_if_missing(root / LIST)
     texts = read_class_texts(None, spec, tuple(row[1] for row in species))
     return RowDataset(class_info(spec, "classification", texts, root), tuple(samples))

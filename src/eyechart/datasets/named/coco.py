@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from eyechart.datasets.images import ImageFinder
 from eyechart.datasets.named.annotations import annotation_file, captions_info, read_json
-from eyechart.datasets.pictures import PictureFinder
 from eyechart.datasets.rows import RowDataset
 from eyechart.errors import DataError
 from eyechart.types import DatasetSpec, Sample
 
 
 def open_coco(spec: DatasetSpec) -> RowDataset:
-    """Read pictures by ascending id, as pycocotools and torchvision do, with their captions in the file's order."""
+    """Read images by ascending id, as pycocotools and torchvision do, with their captions in the file's order."""
     path = annotation_file(spec)
     content = read_json(path)
     try:
@@ -22,11 +22,11 @@ def open_coco(spec: DatasetSpec) -> RowDataset:
             captions[int(annotation["image_id"])].append(str(annotation["caption"]))
     except (KeyError, TypeError, ValueError) as error:
         raise DataError(f"{path} is not in COCO's caption format ({error!r}).") from error
-    finder = PictureFinder(Path(spec.root), spec.options.get("source", {}).get("images", ["{image}"]))
+    finder = ImageFinder(Path(spec.root), spec.options.get("source", {}).get("images", ["{image}"]))
     samples = tuple(
-        Sample(str(number), picture, texts=tuple(texts))
+        Sample(str(number), ref, texts=tuple(texts))
         for number, texts in captions.items()
-        if (picture := finder.find(names[number]))
+        if (ref := finder.find(names[number]))
     )
     finder.raise_if_missing(path)
     return RowDataset(captions_info(spec, path), samples)

@@ -1,29 +1,29 @@
-"""Crossmodal-3600: one JSON object a line with the captions of a picture in 36 languages."""
+"""Crossmodal-3600: one JSON object a line with the captions of an image in 36 languages."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
+from eyechart.datasets.images import ImageFinder
 from eyechart.datasets.layout import first_existing, own_split
 from eyechart.datasets.named.annotations import captions_info
-from eyechart.datasets.pictures import PictureFinder
 from eyechart.datasets.rows import Problems, RowDataset
 from eyechart.errors import DataError
+from eyechart.io.untrusted import parse_json, text_lines
 from eyechart.types import DatasetSpec, Sample
-from eyechart.untrusted import parse_json, text_lines
 
 FILES = ["captions.jsonl", "xm3600/captions.jsonl"]
 
 
 def open_crossmodal(spec: DatasetSpec) -> RowDataset:
-    """Read the first caption of each picture in one language, as CLIP_benchmark does."""
+    """Read the first caption of each image in one language, as CLIP_benchmark does."""
     own_split(spec)
     path = first_existing(Path(spec.root), FILES)
     if path is None:
         raise DataError(f"{spec.root} has no {FILES[0]}.", advice="See `eyechart info crossmodal3600`.")
     language = str(spec.options.get("language", spec.language))
-    finder = PictureFinder(Path(spec.root), spec.options.get("source", {}).get("images", ["images/{image}"]))
+    finder = ImageFinder(Path(spec.root), spec.options.get("source", {}).get("images", ["images/{image}"]))
     problems = Problems(path)
     samples = []
     for number, line in text_lines(path):
@@ -31,9 +31,9 @@ def open_crossmodal(spec: DatasetSpec) -> RowDataset:
         if not caption:
             problems.add(number, f"no caption in {language!r}")
             continue
-        picture = finder.find(f"{key}.jpg")
-        if picture:
-            samples.append(Sample(key, picture, texts=(caption,)))
+        image = finder.find(f"{key}.jpg")
+        if image:
+            samples.append(Sample(key, image, texts=(caption,)))
     problems.raise_if_any()
     finder.raise_if_missing(path)
     return RowDataset(captions_info(spec, path), tuple(samples))

@@ -1,11 +1,11 @@
-"""Flickr8k and Flickr30k: a text file with a header and ``picture.jpg,caption`` lines, several for each picture."""
+"""Flickr8k and Flickr30k: a text file with a header and ``image.jpg,caption`` lines, several for each image."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from eyechart.datasets.images import ImageFinder
 from eyechart.datasets.named.annotations import annotation_file, captions_info
-from eyechart.datasets.pictures import PictureFinder
 from eyechart.datasets.rows import Problems, RowDataset
 from eyechart.types import DatasetSpec, Sample
 
@@ -13,7 +13,7 @@ _BORDER = ".jpg,"
 
 
 def open_flickr(spec: DatasetSpec) -> RowDataset:
-    """Read the captions of a split; pictures in order of first mention; a caption may hold anything."""
+    """Read the captions of a split; images in order of first mention; a caption may hold anything."""
     path = annotation_file(spec)
     problems = Problems(path)
     captions: dict[str, list[str]] = {}
@@ -23,13 +23,13 @@ def open_flickr(spec: DatasetSpec) -> RowDataset:
             if number == 1 or not line.strip():
                 continue
             if not border or not caption.strip():
-                problems.add(number, "not 'picture.jpg,caption'")
+                problems.add(number, "not 'image.jpg,caption'")
                 continue
             captions.setdefault(f"{name}.jpg", []).append(caption)
     problems.raise_if_any()
-    finder = PictureFinder(Path(spec.root), spec.options.get("source", {}).get("images", ["{image}"]))
+    finder = ImageFinder(Path(spec.root), spec.options.get("source", {}).get("images", ["{image}"]))
     samples = tuple(
-        Sample(name, picture, texts=tuple(texts)) for name, texts in captions.items() if (picture := finder.find(name))
+        Sample(name, image, texts=tuple(texts)) for name, texts in captions.items() if (image := finder.find(name))
     )
     finder.raise_if_missing(path)
     return RowDataset(captions_info(spec, path), samples)

@@ -1,7 +1,7 @@
 """ImageNet and its relatives: one folder per class, named by WordNet id (or, for ImageNet-V2, by class number).
 
 Labels come from the folder's name, not from its place in the list, so that a folder with some classes only still has
-the right ones. Classes and pictures are in sorted order, as torchvision's ImageFolder has them.
+the right ones. Classes and images are in sorted order, as torchvision's ImageFolder has them.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from eyechart.datasets.classes import class_info, read_class_texts
-from eyechart.datasets.folder import class_folders, pictures_in
+from eyechart.datasets.folder import class_folders, images_in
 from eyechart.datasets.imagenet_classes import N_CLASSES, subset_indices, wnids
 from eyechart.datasets.layout import first_existing, own_split
 from eyechart.datasets.rows import RowDataset
 from eyechart.errors import DataError
-from eyechart.media import Picture
+from eyechart.io.media import ImageRef
 from eyechart.types import DatasetSpec, Sample
 
 
@@ -32,15 +32,15 @@ def open_imagenet(spec: DatasetSpec) -> RowDataset:
     folders = [folder for folder in class_folders(base) if not folder.name.startswith(".")]
     unknown = [folder.name for folder in folders if folder.name not in label_of]
     if unknown or not folders:
-        what = f"folders that are no class of it, such as {unknown[0]!r}" if unknown else "no folders with pictures"
+        what = f"folders that are no class of it, such as {unknown[0]!r}" if unknown else "no folders with images"
         raise DataError(
             f"{spec.name}: {base} has {what}.",
             advice=f"It must have one folder per class, such as {next(iter(label_of))}.",
         )
     samples = [
-        Sample(f"{folder.name}/{path.name}", Picture.from_path(path), label=label_of[folder.name])
+        Sample(f"{folder.name}/{path.name}", ImageRef.from_path(path), label=label_of[folder.name])
         for folder in folders
-        for path in pictures_in(folder)
+        for path in images_in(folder)
     ]
     texts = read_class_texts(None, spec)
     return RowDataset(class_info(spec, "classification", texts, base), tuple(samples))

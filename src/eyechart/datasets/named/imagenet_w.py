@@ -7,18 +7,18 @@ from functools import cache
 from typing import Any
 
 from eyechart.datasets.classes import class_info, read_class_texts
+from eyechart.datasets.images import from_pixels
 from eyechart.datasets.mapped import MappedDataset
 from eyechart.datasets.named.babel import open_base
-from eyechart.datasets.pictures import from_pixels
 from eyechart.errors import missing_extra
 from eyechart.types import DatasetSpec, Sample
 
 SIDE = 224
-"""The watermark's size is fixed in pixels, so the picture is brought to the usual input size first."""
+"""The watermark's size is fixed in pixels, so the image is brought to the usual input size first."""
 
 
 def open_imagenet_w(spec: DatasetSpec) -> MappedDataset:
-    """Draw the watermark of the package ``imagenet-w`` on ImageNet's pictures."""
+    """Draw the watermark of the package ``imagenet-w`` on ImageNet's images."""
     try:
         import imagenet_w  # noqa: F401 - found here or refused here, not in the middle of a run
     except ImportError as error:

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from eyechart.datasets.classes import class_info, read_class_texts
-from eyechart.datasets.folder import pictures_in
+from eyechart.datasets.folder import images_in
 from eyechart.datasets.layout import first_existing, own_split
 from eyechart.datasets.rows import RowDataset
 from eyechart.errors import DataError
-from eyechart.media import Picture
+from eyechart.io.media import ImageRef
 from eyechart.types import DatasetSpec, Sample
 
 IMAGES = ["objectnet-1.0/images", "images"]
@@ -31,10 +31,10 @@ def open_objectnet(spec: DatasetSpec) -> RowDataset:
     overlap = _mapping(root, OVERLAP)
     folders = sorted(folder for folder, label in label_of_folder.items() if label in overlap)
     samples = [
-        Sample(f"{folder}/{path.name}", Picture.from_path(path), label=label)
+        Sample(f"{folder}/{path.name}", ImageRef.from_path(path), label=label)
         for label, folder in enumerate(folders)
         if (images / folder).is_dir()
-        for path in pictures_in(images / folder)
+        for path in images_in(images / folder)
     ]
     names = tuple(label_of_folder[folder].lower() for folder in folders)
     texts = read_class_texts(None, spec, names)

@@ -1,4 +1,4 @@
-"""Pictures with captions to choose from: SugarCrepe, Winoground, WinoGAViL. The right candidate always comes first."""
+"""Images with captions to choose from: SugarCrepe, Winoground, WinoGAViL. The right candidate always comes first."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from eyechart.datasets.images import ImageFinder
 from eyechart.datasets.layout import first_existing, own_split
 from eyechart.datasets.named.annotations import named_file, read_json
-from eyechart.datasets.pictures import PictureFinder
 from eyechart.datasets.rows import RowDataset
 from eyechart.datasets.selection import question_samples
 from eyechart.errors import DataError
+from eyechart.io.untrusted import json_lines, parse_json, text_lines
 from eyechart.types import DatasetInfo, DatasetSpec, Sample
-from eyechart.untrusted import json_lines, parse_json, text_lines
 
 EXAMPLES = ["examples.jsonl", "data/examples.jsonl"]
 WINOGROUND_IMAGES = ["images/{image}", "data/images/{image}"]
@@ -24,11 +24,11 @@ _VOWELS = "aeiou"
 
 
 def open_sugar_crepe(spec: DatasetSpec) -> RowDataset:
-    """Read one of the seven files: a picture, its caption and a wrong one."""
+    """Read one of the seven files: an image, its caption and a wrong one."""
     own_split(spec)
     settings = spec.options["source"]
     path = named_file(spec, [settings["file"]], settings.get("url"))
-    finder = PictureFinder(Path(spec.root), settings["images"])
+    finder = ImageFinder(Path(spec.root), settings["images"])
     try:
         rows = [
             (str(key), str(row["filename"]), (str(row["caption"]), str(row["negative_caption"])))
@@ -36,24 +36,24 @@ def open_sugar_crepe(spec: DatasetSpec) -> RowDataset:
         ]
     except (KeyError, TypeError, AttributeError) as error:
         raise DataError(f"{path} is not in SugarCrepe's format ({error!r}).") from error
-    samples = tuple(Sample(key, picture, texts=texts) for key, name, texts in rows if (picture := finder.find(name)))
+    samples = tuple(Sample(key, ref, texts=texts) for key, name, texts in rows if (ref := finder.find(name)))
     finder.raise_if_missing(path)
     return _dataset(spec, path, samples)
 
 
 def open_winoground(spec: DatasetSpec) -> RowDataset:
-    """Read two pictures and two captions per example; the tags become metadata."""
+    """Read two images and two captions per example; the tags become metadata."""
     own_split(spec)
     root = Path(spec.root)
     path = first_existing(root, EXAMPLES)
     if path is None:
         raise DataError(f"{root} has no {EXAMPLES[0]}.", advice="See `eyechart info winoground`.")
-    finder = PictureFinder(root, WINOGROUND_IMAGES)
+    finder = ImageFinder(root, WINOGROUND_IMAGES)
     samples: list[Sample] = []
     for name, images, captions, tags in _winoground_rows(path):
-        pictures = [picture for image in images if (picture := finder.find(image))]
-        if len(pictures) == len(images):
-            samples += question_samples(name, pictures, captions, [(0, 0), (1, 1)], tags)
+        refs = [ref for image in images if (ref := finder.find(image))]
+        if len(refs) == len(images):
+            samples += question_samples(name, refs, captions, [(0, 0), (1, 1)], tags)
     finder.raise_if_missing(path)
     return _dataset(spec, path, tuple(samples))
 
@@ -73,10 +73,10 @@ def _png(name: str) -> str:
 
 
 def open_winogavil(spec: DatasetSpec) -> RowDataset:
-    """Read a cue and its candidate pictures, several of which belong to it."""
+    """Read a cue and its candidate images, several of which belong to it."""
     settings = spec.options["source"]
     path = named_file(spec, [settings["file"]], settings.get("url"))
-    finder = PictureFinder(Path(spec.root), settings["images"])
+    finder = ImageFinder(Path(spec.root), settings["images"])
     samples: list[Sample] = []
     for number, row in enumerate(csv.DictReader(line for _, line in text_lines(path))):
         try:
@@ -85,11 +85,11 @@ def open_winogavil(spec: DatasetSpec) -> RowDataset:
             cue = str(row["cue"])
         except (KeyError, TypeError, ValueError) as error:
             raise DataError(f"{path}, row {number + 1}: not a row of WinoGAViL ({error!r}).") from error
-        pictures = [picture for name in candidates if (picture := finder.find(f"{name}.jpg"))]
-        if len(pictures) == len(candidates):
+        refs = [ref for name in candidates if (ref := finder.find(f"{name}.jpg"))]
+        if len(refs) == len(candidates):
             pairs = [(i, 0) for i, name in enumerate(candidates) if name in right]
             meta = {"candidates": len(candidates)}
-            samples += question_samples(str(number), pictures, [cue_prompt(cue)], pairs, meta)
+            samples += question_samples(str(number), refs, [cue_prompt(cue)], pairs, meta)
     finder.raise_if_missing(path)
     return _dataset(spec, path, tuple(samples))
 

@@ -1,4 +1,4 @@
-"""Pascal VOC: one crop per bounding box with one label, or whole pictures with several labels."""
+"""Pascal VOC: one crop per bounding box with one label, or whole images with several labels."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from eyechart.datasets.classes import class_info, read_class_texts
 from eyechart.datasets.layout import own_split
 from eyechart.datasets.rows import RowDataset
 from eyechart.errors import DataError
-from eyechart.media import Picture
+from eyechart.io.media import ImageRef
 from eyechart.types import DatasetSpec, Sample
 
 CLASSES = (
@@ -25,27 +25,27 @@ def open_voc(spec: DatasetSpec) -> RowDataset:
     """Read ``VOCdevkit/VOC2007``. Difficult objects count like all others, as in published numbers."""
     settings = spec.options.get("source", {})
     base = Path(spec.root) / "VOCdevkit" / f"VOC{settings.get('year', '2007')}"
-    names = _picture_names(base, own_split(spec))
+    names = _image_names(base, own_split(spec))
     texts = read_class_texts(None, spec, CLASSES)
     if settings.get("crops", True):
         samples = [
-            Sample(f"{name}/{i}", _picture(base, name).crop(*corners), label=label)
+            Sample(f"{name}/{i}", _image(base, name).crop(*corners), label=label)
             for name in names
             for i, (corners, label) in enumerate(_objects(base, name))
         ]
         return RowDataset(class_info(spec, "classification", texts, base), tuple(samples))
     samples = [
-        Sample(name, _picture(base, name), labels=tuple(sorted({label for _, label in _objects(base, name)})))
+        Sample(name, _image(base, name), labels=tuple(sorted({label for _, label in _objects(base, name)})))
         for name in names
     ]
     return RowDataset(class_info(spec, "multilabel", texts, base), tuple(samples))
 
 
-def _picture(base: Path, name: str) -> Picture:
-    return Picture.from_path(base / "JPEGImages" / f"{name}.jpg")
+def _image(base: Path, name: str) -> ImageRef:
+    return ImageRef.from_path(base / "JPEGImages" / f"{name}.jpg")
 
 
-def _picture_names(base: Path, split: str) -> list[str]:
+def _image_names(base: Path, split: str) -> list[str]:
     path = base / "ImageSets" / "Main" / f"{split}.txt"
     try:
         lines = path.read_text(encoding="ascii").splitlines()
@@ -53,7 +53,7 @@ def _picture_names(base: Path, split: str) -> list[str]:
         raise DataError(f"There is no {path}.", advice="Unpack the archives of Pascal VOC there.") from error
     names = [line.split()[0] for line in lines if line.strip()]
     if not all(name.replace("_", "").isalnum() for name in names):
-        raise DataError(f"{path} must hold one picture name a line.")
+        raise DataError(f"{path} must hold one image name a line.")
     return names
 
 

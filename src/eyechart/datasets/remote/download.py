@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 from eyechart.api.retry import Retry, is_retried, read_retry_after
 from eyechart.datasets.remote.errors import changed, no_dataset, no_network, not_allowed, redacted
 from eyechart.errors import DataError
-from eyechart.files import make_folder, open_plain, sync_folder
-from eyechart.progress import Progress
+from eyechart.io.files import make_folder, open_plain, sync_folder
+from eyechart.io.progress import Progress
 
 if TYPE_CHECKING:
     import httpx2

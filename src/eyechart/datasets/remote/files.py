@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from eyechart.files import cache_root
-from eyechart.progress import Progress
+from eyechart.io.files import cache_root
+from eyechart.io.progress import Progress
 
 COMMON_SPLITS = ("test", "train", "val", "valid", "validation", "trainval")
 """Splits that are tried to tell a missing split from a missing dataset, where a place cannot be listed."""

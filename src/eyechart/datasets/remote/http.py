@@ -16,8 +16,8 @@ from eyechart.datasets.remote.errors import no_dataset, not_cached, redacted
 from eyechart.datasets.remote.files import COMMON_SPLITS
 from eyechart.datasets.tarshard import check_whole
 from eyechart.errors import DataError
-from eyechart.files import write_atomic
-from eyechart.progress import NoProgress, Progress
+from eyechart.io.files import write_atomic
+from eyechart.io.progress import NoProgress, Progress
 
 if TYPE_CHECKING:
     import httpx2

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from eyechart.datasets.remote.errors import changed, not_cached
 from eyechart.datasets.tarshard import check_whole
 from eyechart.errors import DataError
-from eyechart.progress import Bar, NoProgress, Progress
+from eyechart.io.progress import Bar, NoProgress, Progress
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import Any, Self
 from eyechart.datasets.remote.errors import changed, no_dataset, no_network, not_allowed
 from eyechart.datasets.remote.hubs import HubFiles, Remote
 from eyechart.errors import missing_extra
-from eyechart.progress import Bar
+from eyechart.io.progress import Bar
 
 
 class HuggingFaceFiles(HubFiles):

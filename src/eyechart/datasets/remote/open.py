@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from eyechart.datasets.layout import is_url
 from eyechart.datasets.remote.files import Files, LocalFiles, cache_folder
 from eyechart.errors import DataError
-from eyechart.progress import NoProgress
+from eyechart.io.progress import NoProgress
 
 HUB_ADDRESS = re.compile(
     r"https?://(?P<host>[^/]+)/datasets/(?P<repo>[^/]+/[^/]+)(?:/(?:tree|resolve|raw)/(?P<revision>[^/?#]+))?/?$"

@@ -7,9 +7,9 @@ function chart(label, draw) {
     const now = Math.floor(entry.contentRect.width);
     if (now === width || now < 50) return;
     width = now;
-    const picture = draw(now);
-    set(picture, { role: "img", "aria-label": label });
-    replace(node, picture);
+    const image = draw(now);
+    set(image, { role: "img", "aria-label": label });
+    replace(node, image);
   });
   observer.observe(node);
   return node;

@@ -1,4 +1,4 @@
-// Which class is taken for which: a picture that can be zoomed, and the most frequent confusions as a list.
+// Which class is taken for which: an image that can be zoomed, and the most frequent confusions as a list.
 
 // Room at the right, for the slanted names of the last columns.
 const EDGE = 36;
@@ -24,7 +24,7 @@ function confusionSection(view) {
     h(
       "div",
       { class: "pair" },
-      confusionPicture(view, cells, classes),
+      confusionImage(view, cells, classes),
       h(
         "div",
         {},
@@ -35,7 +35,7 @@ function confusionSection(view) {
   );
 }
 
-function confusionPicture(view, cells, classes) {
+function confusionImage(view, cells, classes) {
   const { chunk } = view;
   const recall = chunk.per_class[view.m];
   const byCell = new Map(cells.map((cell) => [cell.label * classes + cell.prediction, cell.n]));

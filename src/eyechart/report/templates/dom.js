@@ -22,7 +22,7 @@ function set(node, props) {
     } else {
       if (key.startsWith("on")) throw new Error(`${key} is not an attribute`);
       if (key === "href" && !String(value).startsWith("#")) throw new Error("links stay inside the page");
-      if (key === "src" && !String(value).startsWith("data:image/")) throw new Error("pictures are inside the page");
+      if (key === "src" && !String(value).startsWith("data:image/")) throw new Error("images are inside the page");
       node.setAttribute(key, value === true ? "" : String(value));
     }
   }

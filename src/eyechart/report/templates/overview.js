@@ -114,7 +114,7 @@ function legend(columns) {
 const AXES = [
   ["parameters", "parameters", true],
   ["image_size", "image size in pixels", false],
-  ["throughput", "pictures per second", true],
+  ["throughput", "images per second", true],
 ];
 
 function drawScatter(models, columns, average) {

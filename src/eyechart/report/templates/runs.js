@@ -61,7 +61,7 @@ function resultRow([m, b, values, low, high, notices, failures]) {
 
 function modelCard(m) {
   const model = MODELS[m];
-  return h("section", { class: "model-card" }, h("h2", {}, data(model.name)), facts([["Pretrained", model.pretrained], ["Family", model.family], ["Parameters", model.parameters && compact(model.parameters)], ["Image size", model.image_size], ["Pictures per second", model.throughput], ["Results by", model.origin]]));
+  return h("section", { class: "model-card" }, h("h2", {}, data(model.name)), facts([["Pretrained", model.pretrained], ["Family", model.family], ["Parameters", model.parameters && compact(model.parameters)], ["Image size", model.image_size], ["Images per second", model.throughput], ["Results by", model.origin]]));
 }
 
 function facts(pairs) {

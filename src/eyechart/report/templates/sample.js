@@ -1,6 +1,6 @@
 // One sample: a card in the list, and a dialog with everything that is known of it.
 
-function picture(chunk, i, size = 72) {
+function image(chunk, i, size = 72) {
   const source = chunk.samples.thumbnails[i];
   return source ? h("img", { src: source, alt: "", width: size, height: size }) : null;
 }
@@ -14,7 +14,7 @@ function sampleCard(view, access, i, found) {
   const { chunk, m } = view;
   const body = CARDS[chunk.form](chunk, access, m, i);
   const open = () => openSample(view, access, i, found);
-  return h("article", { class: "card" }, button([picture(chunk, i), h("span", { class: "card-text" }, body)], open, { class: "plain" }));
+  return h("article", { class: "card" }, button([image(chunk, i), h("span", { class: "card-text" }, body)], open, { class: "plain" }));
 }
 
 const CARDS = {
@@ -35,9 +35,9 @@ const CARDS = {
     const own = access.detail(m, i);
     const fromText = chunk.samples.from_text[i] === 1;
     return [
-      fromText ? h("q", {}, data(shorten(chunk.samples.texts[i] ?? chunk.samples.ids[i], 160))) : h("b", {}, "picture ", data(shorten(chunk.samples.ids[i], 40))),
+      fromText ? h("q", {}, data(shorten(chunk.samples.texts[i] ?? chunk.samples.ids[i], 160))) : h("b", {}, "image ", data(shorten(chunk.samples.ids[i], 40))),
       h("span", { class: access.rank(m, i) === 1 ? "good-text" : "bad-text" }, `${targetOf(chunk, i)} ${rankText(access, m, i)}`),
-      own && fromText && h("span", { class: "strip" }, own.top.map((place) => found(chunk, place, chunk.samples.pictures[i] === place))),
+      own && fromText && h("span", { class: "strip" }, own.top.map((place) => found(chunk, place, chunk.samples.images[i] === place))),
     ];
   },
   question: (chunk, access, m, i) => {
@@ -53,17 +53,17 @@ const CARDS = {
 
 function targetOf(chunk, i) {
   if (chunk.samples.from_text[i] !== 1) return "caption";
-  return chunk.gallery === "documents" ? "document" : "picture";
+  return chunk.gallery === "documents" ? "document" : "image";
 }
 
 function rankText(access, m, i) {
   return access.rank(m, i) < 0 ? "not found" : `at rank ${access.rank(m, i)}`;
 }
 
-// A found picture: the target is framed.
+// A found image: the target is framed.
 function found(chunk, place, isTarget) {
-  const node = place >= 0 ? picture(chunk, place, 44) : null;
-  return node ? set(node, { class: isTarget ? "target" : "", alt: isTarget ? "the right picture" : "another picture" }) : h("span", { class: `no-picture${isTarget ? " target" : ""}` }, isTarget ? "✓" : "·");
+  const node = place >= 0 ? image(chunk, place, 44) : null;
+  return node ? set(node, { class: isTarget ? "target" : "", alt: isTarget ? "the right image" : "another image" }) : h("span", { class: `no-image${isTarget ? " target" : ""}` }, isTarget ? "✓" : "·");
 }
 
 function openSample(view, access, i, list) {
@@ -85,14 +85,14 @@ const DETAILS = {
   label: (chunk, access, m, i) => {
     const own = access.detail(m, i);
     return [
-      h("div", { class: "sample-head" }, picture(chunk, i, 144), h("p", {}, "True class: ", h("b", {}, data(className(chunk, chunk.samples.label[i]))), h("br"), `Its rank: ${access.rank(m, i)}`)),
+      h("div", { class: "sample-head" }, image(chunk, i, 144), h("p", {}, "True class: ", h("b", {}, data(className(chunk, chunk.samples.label[i]))), h("br"), `Its rank: ${access.rank(m, i)}`)),
       own && Array.isArray(own.top) && scoreBars(chunk, own, (label) => label === chunk.samples.label[i]),
     ];
   },
   labels: (chunk, access, m, i) => {
     const own = access.detail(m, i);
     return [
-      h("div", { class: "sample-head" }, picture(chunk, i, 144), h("p", {}, "True classes: ", chunk.samples.labels[i].map((label, k) => [k > 0 && ", ", h("b", {}, data(className(chunk, label)))]))),
+      h("div", { class: "sample-head" }, image(chunk, i, 144), h("p", {}, "True classes: ", chunk.samples.labels[i].map((label, k) => [k > 0 && ", ", h("b", {}, data(className(chunk, label)))]))),
       own && scoreBars(chunk, own, (label) => chunk.samples.labels[i].includes(label)),
     ];
   },
@@ -100,13 +100,13 @@ const DETAILS = {
     const own = access.detail(m, i);
     const { samples } = chunk;
     const fromText = samples.from_text[i] === 1;
-    const target = samples.pictures[i];
+    const target = samples.images[i];
     return [
-      fromText ? h("blockquote", {}, data(samples.texts[i] ?? samples.ids[i])) : h("div", { class: "sample-head" }, picture(chunk, i, 144)),
+      fromText ? h("blockquote", {}, data(samples.texts[i] ?? samples.ids[i])) : h("div", { class: "sample-head" }, image(chunk, i, 144)),
       h("p", {}, `${fromText ? `The right ${targetOf(chunk, i)}` : "The best of the right captions"} is ${rankText(access, m, i)}.`),
-      fromText && target >= 0 && picture(chunk, target, 144) && h("figure", {}, picture(chunk, target, 144), h("figcaption", {}, "the right picture")),
+      fromText && target >= 0 && image(chunk, target, 144) && h("figure", {}, image(chunk, target, 144), h("figcaption", {}, "the right image")),
       own && h("h3", {}, "Found instead"),
-      own && h("ol", { class: "found" }, own.top.map((place, k) => foundItem(chunk, place, own.names[k], fromText ? place === target && place >= 0 : place >= 0 && samples.pictures[place] === i))),
+      own && h("ol", { class: "found" }, own.top.map((place, k) => foundItem(chunk, place, own.names[k], fromText ? place === target && place >= 0 : place >= 0 && samples.images[place] === i))),
       !own && h("p", { class: "note" }, "What was found is kept for the hardest queries only."),
     ];
   },
@@ -114,7 +114,7 @@ const DETAILS = {
     const question = chunk.samples.questions[i] || {};
     const own = access.detail(m, i) || {};
     return [
-      h("div", { class: "sample-head" }, picture(chunk, i, 144), h("p", { class: "long" }, data(question.question))),
+      h("div", { class: "sample-head" }, image(chunk, i, 144), h("p", { class: "long" }, data(question.question))),
       question.options && h("ul", { class: "options" }, Object.entries(question.options).map(([letter, text]) => h("li", { class: letter === String(question.answer) ? "target" : "" }, h("b", {}, data(letter)), " ", data(String(text)), letter === String(question.answer) && h("small", {}, " the right answer"), letter === String(own.extracted) && h("small", {}, " chosen")))),
       h("h3", {}, "Answer"),
       h("p", { class: "long answer" }, data(String(own.prediction ?? ""))),
@@ -127,7 +127,7 @@ const DETAILS = {
 function foundItem(chunk, place, name, isTarget) {
   const { samples } = chunk;
   const text = place >= 0 && samples.texts[place] !== undefined ? samples.texts[place] : name;
-  return h("li", { class: isTarget ? "target" : "" }, place >= 0 && picture(chunk, place, 72), h("span", {}, data(text)), isTarget && h("small", {}, " the right one"));
+  return h("li", { class: isTarget ? "target" : "" }, place >= 0 && image(chunk, place, 72), h("span", {}, data(text)), isTarget && h("small", {}, " the right one"));
 }
 
 function scoreBars(chunk, own, isRight) {

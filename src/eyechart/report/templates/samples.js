@@ -72,7 +72,7 @@ function samplesSection(view) {
       { class: "toolbar" },
       search("Search samples", "", (query) => update({ query })),
       select("Show", sampleFilters(chunk, others), state.show, (show) => update({ show })),
-      chunk.form === "ranking" && select("Query", [["", "texts and pictures"], ["text", "texts"], ["image", "pictures"]], "", (direction) => update({ direction })),
+      chunk.form === "ranking" && select("Query", [["", "texts and images"], ["text", "texts"], ["image", "images"]], "", (direction) => update({ direction })),
       others.length > 0 && select("Against", [["", "no other model"], ...others.map((m) => [m, MODELS[m].label])], "", (other) => update({ other })),
     ),
     cellNote,

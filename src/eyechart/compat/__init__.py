@@ -1,0 +1,1 @@
+"""Surfaces of other tools: their names and forms, translated to ours."""

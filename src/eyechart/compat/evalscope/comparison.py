@@ -1,0 +1,205 @@
+"""``task: retrieval_comparison``: which way of finding images by text is best for these data, in one table.
+
+One way compares texts with images (a CLIP-like model); the other lets a generator describe the images and compares
+texts with the descriptions (a text encoder, perhaps with a reranker). Both search the same images with the same
+queries, so their hit rates stand in one column, and differences are tested query by query.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eyechart import stats
+from eyechart.compat.evalscope.context import Context
+from eyechart.compat.evalscope.layout import file_name
+from eyechart.io.files import write_atomic
+from eyechart.results import Result, read_result, to_json
+from eyechart.run import JobReport
+from eyechart.tasks.text_retrieval import NAME as TEXT
+
+Key = tuple[str, int]
+"""An image's id, and which of its texts is the query."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """One row: how images were searched, and at what rank each query found its image."""
+
+    kind: str
+    model: str
+    ranks: Mapping[Key, float]
+    path: Path
+
+
+@dataclass(frozen=True)
+class Row:
+    """A way in figures."""
+
+    way: Way
+    hits: Mapping[int, float]
+    intervals: Mapping[int, stats.Interval]
+    difference: float
+    """To the best way at the main k; 0 or less."""
+    p_value: float | None
+    """Of that difference, with Holm's correction over all ways; None for the best way itself."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All ways, best first."""
+
+    dataset: str
+    rows: tuple[Row, ...]
+    ks: tuple[int, ...]
+    main: int
+    """The k by which ways are ordered and tested."""
+    queries: int
+    images: int
+
+
+@dataclass(frozen=True)
+class ComparisonStep:
+    """Reads the results of the steps before it and writes them side by side."""
+
+    dataset: str
+    outputs: tuple[Path, ...]
+    """Where those results are; one that failed is left out."""
+    folder: Path
+    ks: tuple[int, ...]
+
+    def probe(self, context: Context) -> None:
+        """Nothing is needed."""
+
+    def run(self, context: Context) -> Iterator[JobReport]:
+        """Write the table as Markdown, CSV and JSON."""
+        ways = [read_way(path) for path in self.outputs if path.is_file()]
+        if ways:
+            table = compare(self.dataset, ways, self.ks)
+            base = self.folder / f"{file_name(self.dataset)}_retrieval_comparison"
+            text = as_markdown(table, missing=len(self.outputs) - len(ways))
+            write_atomic(base.with_suffix(".md"), text.encode())
+            write_atomic(base.with_suffix(".csv"), as_csv(table).encode())
+            write_atomic(base.with_suffix(".json"), (to_json(as_json(table), indent=1) + "\n").encode())
+            context.log.info("Comparison written to %s\n%s", base.with_suffix(".md"), text)
+        yield from ()
+
+
+def read_way(path: Path) -> Way:
+    """Read the ranks of a result, from its records."""
+    result = read_result(path)
+    if result.task == TEXT:
+        return Way("captions", result.model, _text_ranks(result), path)
+    return Way("images", result.model, _image_ranks(result), path)
+
+
+def _text_ranks(result: Result) -> dict[Key, float]:
+    seen: Counter[str] = Counter()
+    ranks: dict[Key, float] = {}
+    for record in result.iter_records():
+        image = str(record["image_id"])
+        ranks[image, seen[image]] = np.inf if record["rank"] is None else float(record["rank"])
+        seen[image] += 1
+    return ranks
+
+
+def _image_ranks(result: Result) -> dict[Key, float]:
+    seen: Counter[str] = Counter()
+    ranks: dict[Key, float] = {}
+    for record in result.iter_records():
+        if record["query"] == "text" and str(record["text"]).strip():
+            image = str(record["image"])
+            ranks[image, seen[image]] = float(record["rank"])
+            seen[image] += 1
+    return ranks
+
+
+def compare(dataset: str, ways: Sequence[Way], ks: Sequence[int]) -> Comparison:
+    """Put ways into figures, best first, on the queries that all of them have.
+
+    The main k is the first one that is smaller than the gallery: beyond that, everybody finds everything.
+    """
+    keys = sorted(set.intersection(*(set(way.ranks) for way in ways)))
+    _, cluster = np.unique([image for image, _ in keys], return_inverse=True)
+    sizes = np.bincount(cluster)
+    main = next((k for k in ks if k < len(sizes)), ks[0])
+
+    def hits(way: Way, k: int) -> NDArray[np.float64]:
+        return np.array([way.ranks[key] <= k for key in keys], np.float64)
+
+    preferred = [main, *(k for k in ks if k != main)]
+    order = sorted(ways, key=lambda way: [-hits(way, k).mean() for k in preferred])
+    best = hits(order[0], main)
+    tests = [stats.paired_bootstrap(hits(way, main), best, cluster).p_value for way in order[1:]]
+    corrected = [float(p) for p in stats.holm(tests)] if tests else []
+    rows = [
+        Row(
+            way=way,
+            hits={k: float(hits(way, k).mean()) for k in ks},
+            intervals={k: stats.clustered_proportion(np.bincount(cluster, weights=hits(way, k)), sizes) for k in ks},
+            difference=float((hits(way, main) - best).mean()),
+            p_value=p,
+        )
+        for way, p in zip(order, [None, *corrected], strict=True)
+    ]
+    return Comparison(dataset, tuple(rows), tuple(sorted(ks)), main, len(keys), len(sizes))
+
+
+def as_markdown(table: Comparison, missing: int = 0) -> str:
+    """Write the table for people."""
+    heads = ["search in", "model", *(f"recall@{k}" for k in table.ks), f"behind the best @{table.main}", "p"]
+    chance = ", ".join(f"{stats.chance_hit_rate(table.images, 1, k):.3f} @{k}" for k in table.ks)
+    about = (
+        f"Finding the {table.images} images of {table.dataset} by {table.queries} texts. recall@k is the share of "
+        f"texts that find their image among the first k, with its 95 % interval; chance is {chance}."
+    )
+    lines = [about, "", f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
+    for row in table.rows:
+        cells = [f"{row.hits[k]:.3f} ({row.intervals[k].low:.3f} - {row.intervals[k].high:.3f})" for k in table.ks]
+        behind = ["", ""] if row.p_value is None else [f"{-row.difference:.3f}", _probability(row.p_value)]
+        lines.append(f"| {' | '.join([row.way.kind, row.way.model.replace('|', '/'), *cells, *behind])} |")
+    if missing:
+        lines += ["", f"{missing} of the ways failed and are not shown."]
+    return "\n".join(lines) + "\n"
+
+
+def _probability(p: float) -> str:
+    return f"{p:.3f}" if p >= 0.0005 else "< 0.001"
+
+
+def as_csv(table: Comparison) -> str:
+    """Write the table for spreadsheets."""
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    heads = [f"{part}@{k}" for k in table.ks for part in ("recall", "low", "high")]
+    writer.writerow(["search_in", "model", *heads, "p_value"])
+    for row in table.rows:
+        cells = [value for k in table.ks for value in (row.hits[k], row.intervals[k].low, row.intervals[k].high)]
+        writer.writerow([row.way.kind, row.way.model, *cells, "" if row.p_value is None else row.p_value])
+    return stream.getvalue()
+
+
+def as_json(table: Comparison) -> dict[str, Any]:
+    """Return the table as plain values."""
+    rows = [
+        {
+            "search_in": row.way.kind,
+            "model": row.way.model,
+            "recall": {str(k): row.hits[k] for k in table.ks},
+            "intervals": {str(k): list(row.intervals[k]) for k in table.ks},
+            "difference": row.difference,
+            "p_value": row.p_value,
+            "result": str(row.way.path),
+        }
+        for row in table.rows
+    ]
+    sizes = {"queries": table.queries, "images": table.images, "main_k": table.main}
+    return {"comparison": "retrieval", "of": table.dataset, **sizes, "rows": rows}

@@ -1,0 +1,137 @@
+"""``run_task``: what EvalScope's RAGEval backend does with a config, with results that are returned and kept."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+
+from eyechart.compat.evalscope import ClipConfig, TaskConfig, read_configs
+from eyechart.compat.evalscope.captions import CaptionStep
+from eyechart.compat.evalscope.clip import clip_steps
+from eyechart.compat.evalscope.context import Context, Step
+from eyechart.compat.evalscope.layout import CONFIG, LOG, Layout
+from eyechart.compat.evalscope.log import run_log
+from eyechart.compat.evalscope.retrieval import retrieval_steps
+from eyechart.compat.evalscope.secrets import redacted, secrets_in
+from eyechart.errors import EyechartError
+from eyechart.io.files import write_atomic
+from eyechart.io.progress import Progress, choose_progress
+from eyechart.results import Result
+from eyechart.run import JobReport, Session
+
+
+def run_task(task_cfg: object, progress: Progress | None = None) -> list[Result]:
+    """Run one or several configs and return all results, in their order.
+
+    Results are also written to ``<work_dir>/<model>/<dataset>_<task>.json``, with the records of each sample beside
+    them, the config (without keys) in ``configs/task_config.yaml`` and a log in ``logs/eval_log.log``.
+
+    Args:
+        task_cfg: A dict as EvalScope's documentation prints it, the path of a YAML or JSON file, a `TaskConfig`, or a
+            list of these.
+        progress: Where progress is shown; by default on the terminal, if ``verbose`` is set and there is one.
+
+    Raises:
+        UsageError: Before any work, if something in a config cannot work.
+        EyechartError: The first error of a job, after all other jobs have been done and saved.
+    """
+    reports = list(run_configs(read_configs(task_cfg), progress))
+    for report in reports:
+        if report.error is not None:
+            raise report.error
+    return [report.result for report in reports if report.result is not None]
+
+
+def run_configs(configs: Sequence[TaskConfig], progress: Progress | None = None) -> Iterator[JobReport]:
+    """Plan all configs, see that their servers are there, then run them one after the other.
+
+    Nothing is loaded, asked or written before everything is planned.
+    """
+    layouts = {config.folder: Layout(config.folder, timestamp=_timestamp(config)) for config in configs}
+    promised: set[Path] = set()
+    planned = [(config, plan_steps(config, layouts[config.folder], promised)) for config in configs]
+    shown = progress or choose_progress(quiet=not any(_is_verbose(config) for config in configs))
+    session = Session(shown)
+    secrets = [secret for config in configs for secret in secrets_in(config.model_dump())]
+    with ExitStack() as stack:
+        contexts: dict[Path, Context] = {}
+        for folder, layout in layouts.items():
+            log = stack.enter_context(run_log(layout.root / LOG, shown, secrets))
+            contexts[folder] = Context(layout, log, session)
+            write_config([config for config in configs if config.folder == folder], layout.root / CONFIG)
+            log.info("Config written to %s", layout.root / CONFIG)
+        for config, steps in planned:
+            with _logged(contexts[config.folder].log):
+                for step in steps:
+                    step.probe(contexts[config.folder])
+        for config, steps in planned:
+            context = contexts[config.folder]
+            with _logged(context.log):
+                for step in steps:
+                    yield from map(partial(_note, context.log), step.run(context))
+
+
+def plan_steps(config: TaskConfig, layout: Layout, promised: set[Path]) -> list[Step]:
+    """Turn a config into steps; whatever cannot work is refused here.
+
+    ``promised`` collects the folders that the steps will write: a later config may read them.
+    """
+    inner = config.eval_config
+    if isinstance(inner, ClipConfig):
+        steps = clip_steps(inner.eval, layout, config.seed)
+        promised |= {step.folder for step in steps if isinstance(step, CaptionStep)}
+        return steps
+    return retrieval_steps(inner, layout, promised)
+
+
+def write_config(configs: Sequence[TaskConfig], path: Path) -> None:
+    """Write configs as YAML without their keys; several of one folder as a list."""
+    import yaml
+
+    plain = [redacted(config.model_dump(exclude_unset=True)) for config in configs]
+    content = yaml.safe_dump(plain if len(plain) > 1 else plain[0], allow_unicode=True, sort_keys=False)
+    write_atomic(path, content.encode("utf-8", "surrogatepass"))
+
+
+@contextmanager
+def _logged(log: logging.Logger) -> Iterator[None]:
+    """Write whatever ends the run into the log before it goes on its way."""
+    try:
+        yield
+    except EyechartError as error:
+        log.error("%s", error)  # noqa: TRY400 - an error of the user's needs no traceback
+        raise
+    except Exception:
+        log.exception("The run ends here.")
+        raise
+
+
+def _note(log: logging.Logger, report: JobReport) -> JobReport:
+    """Log what became of a job, in EvalScope's words."""
+    result = report.result
+    if report.error is not None:
+        log.error("%s: %s", report.job.title, report.error)
+    elif result is not None and report.skipped:
+        log.info("Skip %s, exists already.", report.job.output)
+    elif result is not None:
+        shown = {key: getattr(result, key) for key in ("dataset", "model", "task")}
+        log.info("Evaluation results: %s", {**shown, "metrics": {**result.facts, **result.metrics}})
+        for notice in result.notices:
+            log.warning("%s: %s", report.job.title, notice["message"])
+        if result.failures:
+            log.warning("%d samples failed, the first: %s", len(result.failures), dict(result.failures[0]))
+        if result.path is not None:
+            log.info("Dump results to: %s", result.path)
+    return report
+
+
+def _timestamp(config: TaskConfig) -> bool:
+    return not config.no_timestamp and not config.use_cache
+
+
+def _is_verbose(config: TaskConfig) -> bool:
+    inner = config.eval_config
+    return inner.eval.verbose if isinstance(inner, ClipConfig) else inner.eval.verbosity > 0

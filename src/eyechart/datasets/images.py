@@ -1,0 +1,61 @@
+"""Finding the images that an annotation file names, and making images out of pixels."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+from eyechart.errors import DataError
+from eyechart.io.media import ImageRef
+from eyechart.io.untrusted import is_file
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+SHOWN = 5
+
+
+class ImageFinder:
+    """Finds images under a root by the names in an annotation file, and remembers which are missing."""
+
+    def __init__(self, root: Path, patterns: Sequence[str]) -> None:
+        self.root = root
+        self.patterns = list(patterns)
+        self.missing: list[str] = []
+
+    def find(self, name: str) -> ImageRef | None:
+        """Return the image, or nothing if none of the patterns leads to a file."""
+        check_inside(name, self.root)
+        for pattern in self.patterns:
+            path = self.root / pattern.replace("{image}", name)
+            if is_file(path):
+                return ImageRef.from_path(path)
+        self.missing.append(name)
+        return None
+
+    def raise_if_missing(self, source: object, advice: str = "") -> None:
+        """Raise one error for all missing images: a smaller set would give another number."""
+        if self.missing:
+            shown = ", ".join(self.missing[:SHOWN]) + (", ..." if len(self.missing) > SHOWN else "")
+            looked = ", ".join(pattern.replace("{image}", "*") for pattern in self.patterns)
+            raise DataError(
+                f"{source} names {len(self.missing)} images that are not in {self.root}: {shown}.",
+                advice=advice or f"Looked for {looked} there.",
+            )
+
+
+def check_inside(name: str, root: Path) -> None:
+    """Refuse a name in an annotation file that would lead out of the dataset's folder."""
+    path = PurePosixPath(name.replace("\\", "/"))
+    if path.is_absolute() or ".." in path.parts or not name:
+        raise DataError(f"The image name {name!r} leads out of {root}.", advice="The annotation file is damaged.")
+
+
+def from_pixels(image: Image.Image, source: str) -> ImageRef:
+    """Make an image of pixels that were never a file: PNG, which loses nothing."""
+    stream = io.BytesIO()
+    # Level 1 is three times as fast as the default; the bytes are only hashed and decoded again.
+    image.save(stream, "PNG", compress_level=1)
+    return ImageRef(source, data=stream.getvalue(), made=True)

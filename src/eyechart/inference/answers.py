@@ -1,0 +1,110 @@
+"""A generator behind the response store: what was answered once is read, what is missing is asked and kept."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import chain
+
+from eyechart.errors import DataError, EyechartError
+from eyechart.models.generators.family import LazyGenerator
+from eyechart.store.answers import Responses, ResponseStore, prompt_key
+from eyechart.types import Answer, ModelCard, Prompt
+
+
+def any_answer(answer: Answer) -> bool:  # noqa: ARG001 - the signature of a filter
+    """Take every answer."""
+    return True
+
+
+@dataclass
+class StoredAnswers:
+    """Answers prompts with one generator; nothing is paid twice."""
+
+    generator: LazyGenerator
+    store: ResponseStore
+    good: Callable[[Answer], bool] = any_answer
+    """Which answers are worth keeping; the others are not stored, so the next run asks again."""
+    stored: int = field(default=0, init=False)
+    """Prompts that were answered from the store."""
+    asked: int = field(default=0, init=False)
+    """Distinct prompts that were sent to the generator."""
+
+    @property
+    def card(self) -> ModelCard:
+        """Describe the generator."""
+        return self.generator.card
+
+    @property
+    def table(self) -> Responses:
+        """Return what this generator has answered so far."""
+        return self.store.table(self.card.fingerprint)
+
+    def ask(self, prompts: Iterable[Prompt], repeat: int = 0) -> Iterator[tuple[str, Answer]]:
+        """Yield an answer for each prompt, in any order; equal prompts are asked once.
+
+        Another ``repeat`` asks the same prompts once more. The generator is loaded only if a prompt has no answer yet.
+
+        A prompt that cannot be answered gets an answer with an error. An error that ends the whole run (server down,
+        key refused, cap reached, disk full) is raised after all that arrived before it has been stored.
+        """
+        table = self.table
+        table.refresh()
+        sorter = _Sorter(self, table, prompts, repeat)
+        missing = sorter.missing()
+        first = next(missing, None)
+        asked = chain([first], missing) if first is not None else ()
+        for key, answer in self.generator.generate_many(asked, sorter.keep) if asked else ():
+            if sorter.lost:
+                raise sorter.lost[0]  # answers can no longer be kept: stop paying
+            sorter.answers[key] = answer
+            yield sorter.names[key][0], answer
+            yield from sorter.at_once()
+        yield from sorter.at_once()
+        for key, names in sorter.names.items():
+            yield from ((name, sorter.answers[key]) for name in names[1:])
+
+
+class _Sorter:
+    """Parts the prompts into those that are answered already, copies of others, and those to ask.
+
+    `missing` and `keep` may run in another thread than the consumer: lists only grow, and nothing is looked up before
+    it was put in place.
+    """
+
+    def __init__(self, owner: StoredAnswers, table: Responses, prompts: Iterable[Prompt], repeat: int) -> None:
+        self.owner, self.table, self.prompts, self.repeat = owner, table, prompts, repeat
+        self.names: dict[str, list[str]] = {}
+        self.answers: dict[str, Answer] = {}
+        self.lost: list[EyechartError] = []
+        self._ready: deque[tuple[str, Answer]] = deque()
+
+    def missing(self) -> Iterator[Prompt]:
+        for prompt in self.prompts:
+            try:
+                key = prompt_key(prompt.messages, self.repeat)
+            except DataError as error:
+                self._ready.append((prompt.id, Answer("", error=error.message)))
+                continue
+            if key in self.names:
+                self.names[key].append(prompt.id)
+            elif (answer := self.table.get(key)) is not None:
+                self.owner.stored += 1
+                self._ready.append((prompt.id, answer))
+            else:
+                self.owner.asked += 1
+                self.names[key] = [prompt.id]
+                yield Prompt(key, prompt.messages)
+
+    def keep(self, key: str, answer: Answer) -> None:
+        try:
+            if self.owner.good(answer):
+                self.table.add(key, answer)
+        except EyechartError as error:
+            self.lost.append(error)
+            raise
+
+    def at_once(self) -> Iterator[tuple[str, Answer]]:
+        while self._ready:
+            yield self._ready.popleft()

@@ -1,0 +1,156 @@
+"""A model behind the store, on this machine: what is known is read, what is missing is computed and kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from eyechart.inference.backoff import BatchBackoff
+from eyechart.inference.pipeline import embed_images, embed_texts
+from eyechart.io.progress import NoProgress, Progress
+from eyechart.io.stopwatch import Stopwatch
+from eyechart.manifest import Failure, Manifest
+from eyechart.metrics.vectors import Vectors
+from eyechart.models.family import LazyEncoder
+from eyechart.store.vectors import EmbeddingStore, Table, text_digests
+from eyechart.tasks.base import Embedded
+from eyechart.types import ModelCard, Notice, OnError, Sample
+
+
+class LocalEmbeddings:
+    """Embeds images and texts with one model in this process."""
+
+    def __init__(
+        self,
+        model: LazyEncoder,
+        store: EmbeddingStore,
+        *,
+        batch_size: int = 64,
+        workers: int = 4,
+        on_error: OnError = "fail",
+        progress: Progress | None = None,
+        watch: Stopwatch | None = None,
+    ) -> None:
+        self.model = model
+        self.store = store
+        self.batch_size = batch_size
+        self.workers = workers
+        self.on_error = on_error
+        self.progress = progress or NoProgress()
+        self.watch = watch or Stopwatch()
+        self.backoff = BatchBackoff()
+        self._truncated = 0
+        self.encoded = 0
+        """Images that were not in the store and had to be encoded."""
+
+    @property
+    def card(self) -> ModelCard:
+        """Describe the model, without loading it if it is known from an earlier run."""
+        return self.model.card
+
+    def missing_ids(self, manifest: Manifest) -> list[str]:
+        """List the samples whose image has no vector yet, the first of each image, in order."""
+        missing = np.flatnonzero(self._table().missing(manifest.digests))
+        first = {manifest.digests[i].tobytes(): manifest.entries[i].id for i in reversed(missing)}
+        return list(reversed(first.values()))
+
+    def embed_ids(self, manifest: Manifest, ids: set[str]) -> int:
+        """Embed the images of some samples; return how many were embedded now."""
+        chosen = [i for i, entry in enumerate(manifest.entries) if entry.id in ids]
+        before = int(self._table().missing(manifest.digests[chosen]).sum())
+        self._embed(manifest, {manifest.digests[i].tobytes() for i in chosen})
+        return before - int(self._table().missing(manifest.digests[chosen]).sum())
+
+    def images(self, manifest: Manifest) -> Embedded:
+        """Embed the images of a manifest; each distinct image is encoded once per model, ever."""
+        table = self._table()
+        failures = self._embed(manifest, {key.tobytes() for key in manifest.digests})
+        kept = np.flatnonzero(~table.missing(manifest.digests))
+        if len(kept) + len(failures) < len(manifest):
+            failures = _with_copies(manifest, kept, failures)
+        with self.watch.phase("store"):
+            vectors = table.get(manifest.digests[kept])
+        return Embedded(vectors, kept, tuple(failures))
+
+    def _table(self) -> Table:
+        return self.store.table(self.card.fingerprint, "image")
+
+    def _embed(self, manifest: Manifest, keys: set[bytes]) -> list[Failure]:
+        """Encode those of the images that are not in the store."""
+        table = self._table()
+        missing = np.flatnonzero(table.missing(manifest.digests))
+        wanted = {manifest.digests[i].tobytes() for i in missing} & keys
+        self.encoded += len(wanted)
+        if not wanted:
+            return []
+        with self.progress.step(f"images of {manifest.info.name}", len(wanted)) as bar:
+            return embed_images(
+                _missing_samples(manifest, wanted),
+                self.model,
+                table,
+                batch_size=self.batch_size,
+                workers=self.workers,
+                on_error=self.on_error,
+                backoff=self.backoff,
+                bar=bar,
+                watch=self.watch,
+            )
+
+    def texts(self, texts: Sequence[str], *, language: str = "en") -> Vectors:
+        """Embed texts, each distinct one once, in the order given."""
+        distinct = list(dict.fromkeys(texts))
+        keys = text_digests(distinct, language)
+        vectors, cuts = (self.store.table(self.card.fingerprint, role) for role in ("text", "text-cut"))
+        missing = np.flatnonzero(vectors.missing(keys) | cuts.missing(keys))
+        if len(missing):
+            with self.progress.step("texts", len(missing)) as bar:
+                embed_texts(
+                    [distinct[i] for i in missing],
+                    keys[missing],
+                    self.model,
+                    (vectors, cuts),
+                    batch_size=self.batch_size,
+                    language=language,
+                    backoff=self.backoff,
+                    bar=bar,
+                    watch=self.watch,
+                )
+        position = {text: i for i, text in enumerate(distinct)}
+        with self.watch.phase("store"):
+            self._truncated += int(cuts.get(keys).sum())
+            return vectors.get(keys)[[position[text] for text in texts]]
+
+    def notices(self) -> Sequence[Notice]:
+        """Return what the model had to say and how many texts it could not read to the end."""
+        found = [Notice("model_note", 1, note) for note in self.card.notes]
+        if self._truncated:
+            length = self.card.context_length
+            message = f"{self._truncated} texts are longer than the {length} tokens that the model reads."
+            found.append(Notice("truncated_texts", self._truncated, message))
+        return found + self.backoff.notices()
+
+
+def _missing_samples(manifest: Manifest, wanted: set[bytes]) -> Iterator[tuple[bytes, Sample]]:
+    """Stream the dataset a second time, yielding the first sample of each wanted image."""
+    key_of = {entry.id: manifest.digests[i].tobytes() for i, entry in enumerate(manifest.entries)}
+    left = set(wanted)
+    for sample in manifest.samples():
+        key = key_of.get(sample.id)
+        if key in left:
+            left.discard(key)
+            yield key, sample
+        if not left:
+            return
+
+
+def _with_copies(manifest: Manifest, kept: np.ndarray, failures: list[Failure]) -> list[Failure]:
+    """Give every sample that has no vector a failure: a broken image may occur several times."""
+    reasons = {failure.id: failure.reason for failure in failures}
+    by_key = {
+        manifest.digests[i].tobytes(): reasons[entry.id]
+        for i, entry in enumerate(manifest.entries)
+        if entry.id in reasons
+    }
+    lost = np.setdiff1d(np.arange(len(manifest)), kept)
+    return [Failure(manifest.entries[i].id, by_key[manifest.digests[i].tobytes()]) for i in lost]

@@ -1,0 +1,190 @@
+"""From images to stored vectors: decode in threads, encode in batches, store as it goes."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eyechart.errors import DataError, ModelError, UsageError
+from eyechart.inference.backoff import BatchBackoff, stack
+from eyechart.io.media import to_rgb
+from eyechart.io.progress import Bar
+from eyechart.io.stopwatch import Stopwatch
+from eyechart.manifest import Failure
+from eyechart.models.family import LazyEncoder
+from eyechart.store.vectors import Table
+from eyechart.types import OnError, Sample
+
+FLUSH_ROWS = 4096
+FLUSH_SECONDS = 20.0
+"""A crash loses at most what was computed since the last flush."""
+
+
+@dataclass
+class _Buffer:
+    """Vectors on their way to the store."""
+
+    table: Table
+    watch: Stopwatch
+    keys: list[bytes] = field(default_factory=list)
+    vectors: list[NDArray[np.float32]] = field(default_factory=list)
+    rows: int = 0
+    since: float = field(default_factory=time.monotonic)
+
+    def add(self, keys: list[bytes], vectors: NDArray[np.float32]) -> None:
+        if len(vectors) != len(keys):
+            raise ModelError(f"The model gave {len(vectors)} vectors for {len(keys)} inputs.")
+        self.keys += keys
+        self.vectors.append(vectors)
+        self.rows += len(keys)
+        if self.rows >= FLUSH_ROWS or time.monotonic() - self.since > FLUSH_SECONDS:
+            self.flush()
+
+    def flush(self) -> None:
+        if self.keys:
+            digests = np.frombuffer(b"".join(self.keys), np.uint8).reshape(len(self.keys), -1)
+            with self.watch.phase("store"):
+                self.table.add(digests, np.concatenate(self.vectors))
+        self.keys, self.vectors, self.rows, self.since = [], [], 0, time.monotonic()
+
+
+def embed_images(
+    samples: Iterable[tuple[bytes, Sample]],
+    model: LazyEncoder,
+    table: Table,
+    *,
+    batch_size: int,
+    workers: int,
+    on_error: OnError,
+    backoff: BatchBackoff,
+    bar: Bar,
+    watch: Stopwatch,
+) -> list[Failure]:
+    """Decode, transform, encode and store images; return those that could not be decoded.
+
+    Args:
+        samples: Keys and samples, each key once.
+        model: Loaded when the first image is ready, so that a dataset of broken files costs no weights.
+        table: Where the vectors go.
+        batch_size: Images per forward pass.
+        workers: Threads that decode and transform.
+        on_error: Stop at an image that cannot be decoded, or list it.
+        backoff: Makes batches smaller where they do not fit into memory.
+        bar: Progress.
+        watch: Where the time goes.
+    """
+    failures: list[Failure] = []
+    buffer = _Buffer(table, watch)
+    keys: list[bytes] = []
+    pixels: list[NDArray[np.float32]] = []
+
+    def encode() -> None:
+        if keys:
+            encoder = model.load()
+            with watch.phase("encode images"):
+                vectors = backoff.run(encoder.encode_images, stack(pixels))
+            buffer.add(list(keys), vectors)
+            keys.clear()
+            pixels.clear()
+
+    try:
+        for key, sample, future in _prepared(samples, model, workers, ahead=2 * batch_size, watch=watch):
+            try:
+                with watch.phase("wait"):
+                    pixels.append(future.result())
+                keys.append(key)
+            except DataError as error:
+                if on_error == "fail":
+                    raise DataError(
+                        f"{sample.id}: {error.message}",
+                        advice="Repair or remove the image, or go on without it: --on-error skip.",
+                    ) from error
+                failures.append(Failure(sample.id, error.message))
+            bar.advance()
+            if len(keys) == batch_size:
+                encode()
+        encode()
+    finally:
+        # Also after an interrupt: what was encoded is kept.
+        buffer.flush()
+    return failures
+
+
+def _prepared(
+    samples: Iterable[tuple[bytes, Sample]], model: LazyEncoder, workers: int, *, ahead: int, watch: Stopwatch
+) -> Iterator[tuple[bytes, Sample, Future[NDArray[np.float32]]]]:
+    """Yield samples in order with their transformed image, working at most ``ahead`` images in advance."""
+
+    def prepare(sample: Sample) -> NDArray[np.float32]:
+        with watch.phase("decode"):
+            image = own_decode(model, sample) if "decoder" in model.spec.options else to_rgb(sample.image.decode())
+        encoder = model.load()
+        with watch.phase("transform"):
+            return encoder.prepare_image(image)
+
+    with ThreadPoolExecutor(max(1, workers), thread_name_prefix="decode") as pool:
+        waiting: deque[tuple[bytes, Sample, Future[NDArray[np.float32]]]] = deque()
+        try:
+            for key, sample in watch.each("read", samples):
+                waiting.append((key, sample, pool.submit(prepare, sample)))
+                if len(waiting) > ahead:
+                    yield waiting.popleft()
+            while waiting:
+                yield waiting.popleft()
+        finally:
+            for _, _, future in waiting:
+                future.cancel()
+
+
+def own_decode(model: LazyEncoder, sample: Sample) -> Any:
+    """Decode with the model's own decoder, for a family that offers a choice."""
+    decode = getattr(model.load(), "decode", None)
+    if decode is None:
+        raise UsageError(f"{model.spec.label} has no decoder to choose.", advice="Leave out --model_option decoder.")
+    return decode(sample.image)
+
+
+def embed_texts(
+    texts: list[str],
+    keys: NDArray[np.uint8],
+    model: LazyEncoder,
+    tables: tuple[Table, Table],
+    *,
+    batch_size: int,
+    language: str,
+    backoff: BatchBackoff,
+    bar: Bar,
+    watch: Stopwatch,
+) -> None:
+    """Encode and store texts, shortest first, so that a batch needs little padding.
+
+    The first table takes the vectors, the second whether the text was cut: a later run that finds the vector in the
+    store must be able to report that without loading the model.
+    """
+
+    def encode(part: list[str]) -> NDArray[np.float32]:
+        return model.load().encode_texts(part, language=language)
+
+    order = sorted(range(len(texts)), key=lambda i: (len(texts[i]), texts[i]))
+    vectors, cuts = _Buffer(tables[0], watch), _Buffer(tables[1], watch)
+    try:
+        for start in range(0, len(order), batch_size):
+            chosen = [texts[i] for i in order[start : start + batch_size]]
+            chosen_keys = [keys[i].tobytes() for i in order[start : start + batch_size]]
+            encoder = model.load()
+            with watch.phase("encode texts"):
+                encoded = backoff.run(encode, chosen)
+                cut = np.array(encoder.truncated(chosen), np.float32)[:, None]
+            cuts.add(chosen_keys, cut)  # before the vectors: a text counts as done when both are there
+            vectors.add(chosen_keys, encoded)
+            bar.advance(len(chosen))
+    finally:
+        cuts.flush()
+        vectors.flush()

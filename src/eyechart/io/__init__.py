@@ -1,0 +1,1 @@
+"""Files, images, safe reading and progress: what every room stands on."""

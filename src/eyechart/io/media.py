@@ -1,0 +1,152 @@
+"""Images as lazy bytes: where they came from, their digest, and a safe decode.
+
+A dataset yields images without decoding them, so that an image whose embedding is already stored costs one
+hash and no more.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import stat
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from eyechart.errors import DataError
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+DIGEST_SIZE = 16
+MAX_PIXELS = 89_478_485
+"""Largest image that is decoded, in pixels (where Pillow starts to warn of a bomb)."""
+MAX_BYTES = 256 * 1024 * 1024
+"""Largest encoded image that is read."""
+MAX_RATIO = 500
+"""Longest side by shortest: a strip of 1 x 80,000,000 pixels is small, but not when it is scaled to a height of 224."""
+FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "DIB", "TIFF", "PPM", "JPEG2000", "AVIF")
+"""What is decoded. Pillow knows more, and some of that starts programs (EPS runs Ghostscript) or holds other files."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImageRef:
+    """An encoded image: bytes in memory (from an archive) or a path that is read when needed."""
+
+    source: str
+    """Where it came from, for messages: a path, or ``archive.tar:member``."""
+    data: bytes | None = None
+    path: Path | None = None
+    made: bool = False
+    """The bytes were encoded here, out of pixels that never were a file."""
+    box: tuple[int, int, int, int] | None = None
+    """Left, upper, right and lower edge of the part that is meant, in pixels; without it, the whole image."""
+
+    @classmethod
+    def from_path(cls, path: Path) -> ImageRef:
+        """Refer to a file without reading it."""
+        return cls(source=str(path), path=path)
+
+    def crop(self, left: int, upper: int, right: int, lower: int) -> ImageRef:
+        """Refer to a part of the image; it is cut out when the image is decoded."""
+        if left >= right or upper >= lower or left < 0 or upper < 0:
+            raise DataError(f"{self.source}: the box ({left}, {upper}, {right}, {lower}) is empty or outside.")
+        return replace(self, source=f"{self.source}[{left},{upper},{right},{lower}]", box=(left, upper, right, lower))
+
+    def read(self) -> bytes:
+        """Return the encoded bytes."""
+        if self.data is not None:
+            return self.data
+        if self.path is None:
+            raise DataError(f"{self.source}: the image has neither bytes nor a path.")
+        try:
+            found = self.path.stat()
+            if not stat.S_ISREG(found.st_mode):
+                raise DataError(f"{self.source}: not a plain file.", advice="Devices and pipes are not read.")
+            if found.st_size > MAX_BYTES:
+                raise DataError(
+                    f"{self.source}: the image file has {found.st_size} bytes, more than the limit of {MAX_BYTES}."
+                )
+            return self.path.read_bytes()
+        except OSError as error:
+            raise DataError(f"{self.source}: cannot read the image ({error.strerror}).") from error
+
+    def digest(self) -> bytes:
+        """Return the content digest, the image's name in the embedding store."""
+        return digest_bytes(self.read() + (repr(self.box).encode() if self.box else b""))
+
+    def decode(self) -> Image.Image:
+        """Decode the image completely, in its own mode.
+
+        Raises:
+            DataError: If the bytes are not an image, are cut short, or hold more than `MAX_PIXELS` pixels.
+        """
+        image = decode_image(self.read(), self.source)
+        if not self.box:
+            return image
+        left, upper, right, lower = self.box
+        _check_size(right - left, lower - upper, self.source)
+        return image.crop(self.box)
+
+
+def digest_bytes(data: bytes) -> bytes:
+    """Return the 16-byte BLAKE2b digest that names content in the store."""
+    return hashlib.blake2b(data, digest_size=DIGEST_SIZE).digest()
+
+
+def decode_image(data: bytes, source: str) -> Image.Image:
+    """Decode bytes to a fully loaded image; every failure becomes a `DataError` that names the source."""
+    try:
+        image = open_image(data, source)
+        image.load()
+    except DataError:
+        raise
+    except Exception as error:
+        # Pillow's plugins raise a dozen kinds of exception on hostile bytes; none of them is a fault of ours.
+        reason = str(error) or type(error).__name__
+        raise DataError(f"{source}: cannot decode the image ({reason}).") from error
+    return image
+
+
+def image_size(data: bytes, source: str) -> tuple[int, int]:
+    """Read width and height from an image's header, with the checks of `decode_image`."""
+    try:
+        return open_image(data, source).size
+    except DataError:
+        raise
+    except Exception as error:
+        raise DataError(f"{source}: not an image ({str(error) or type(error).__name__}).") from error
+
+
+def open_image(data: bytes, source: str) -> Image.Image:
+    """Read an image's header and check its size, before any pixel is decoded."""
+    from PIL import Image
+
+    if len(data) > MAX_BYTES:
+        raise DataError(f"{source}: the image has {len(data)} bytes, more than the limit of {MAX_BYTES}.")
+    Image.init()
+    image = Image.open(io.BytesIO(data), formats=[name for name in FORMATS if name in Image.OPEN])
+    _check_size(image.width, image.height, source)
+    return image
+
+
+def _check_size(width: int, height: int, source: str) -> None:
+    """Refuse what would take too much memory, as it is or scaled to a model's size."""
+    if width * height > MAX_PIXELS:
+        raise DataError(
+            f"{source}: the image has {width * height} pixels, more than the limit of {MAX_PIXELS}.",
+            advice="Scale it down, or leave it out of the dataset.",
+        )
+    if max(width, height) > MAX_RATIO * min(width, height):
+        raise DataError(
+            f"{source}: the image has {width} x {height} pixels; one side is more than {MAX_RATIO} times the other.",
+            advice="Cut it, or leave it out of the dataset.",
+        )
+
+
+def to_rgb(image: Image.Image) -> Image.Image:
+    """Return the image in RGB, transparency dropped, before any transform: so do webdataset and torchvision."""
+    if image.mode == "P" and "transparency" in image.info:
+        # The same colours as a direct conversion, without Pillow's warning.
+        image = image.convert("RGBA")
+    return image if image.mode == "RGB" else image.convert("RGB")

@@ -1,0 +1,1 @@
+"""Encoder families: one file each. Heavy libraries are imported when a model is loaded, not before."""

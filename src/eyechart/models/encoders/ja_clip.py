@@ -1,0 +1,96 @@
+"""The ``ja_clip`` family: rinna's Japanese CLIP and CLOOB through their library ``japanese_clip``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from eyechart.errors import MissingExtraError
+from eyechart.models.encoders.transformers import source_of
+from eyechart.models.family import check_path, path_identity
+from eyechart.models.towers.checkpoints import LOAD_ERRORS, load_error
+from eyechart.models.towers.torch_encoder import Inputs, TorchEncoder
+from eyechart.models.towers.torch_tools import describe, library_versions
+from eyechart.types import ModelSpec
+
+if TYPE_CHECKING:
+    import torch
+
+CONTEXT = 77
+"""Tokens that the library reads; the start mark comes on top."""
+
+
+class JaClipFamily:
+    """Loads ``rinna/japanese-clip-vit-b-16``, ``rinna/japanese-cloob-vit-b-16``, or a folder of either."""
+
+    def check(self, spec: ModelSpec) -> None:
+        """Refuse a missing library or folder."""
+        if find_spec("japanese_clip") is None:
+            raise MissingExtraError(
+                "This needs the library 'japanese_clip', which is not on the package index.",
+                advice="Install it with: pip install git+https://github.com/rinnakk/japanese-clip.git",
+            )
+        check_path(source_of(spec))
+
+    def identity(self, spec: ModelSpec) -> str:
+        """Name the folder's files, or the released model."""
+        return f"{path_identity(source_of(spec))} {library_versions('japanese_clip', 'transformers', 'torchvision')}"
+
+    def load(self, spec: ModelSpec) -> JaClipEncoder:
+        """Load model, transform and tokenizer."""
+        return JaClipEncoder(spec)
+
+
+class JaClipEncoder(TorchEncoder):
+    """Position ids, attention mask and ids all go to the text tower: without them it does not work."""
+
+    family = "ja_clip"
+
+    def __init__(self, spec: ModelSpec) -> None:
+        import japanese_clip
+
+        self.library = japanese_clip
+        try:
+            model, self.transform = japanese_clip.load(
+                source_of(spec), device="cpu", cache_dir=spec.options.get("cache_dir")
+            )
+            self.tokenizer = japanese_clip.load_tokenizer()
+        except LOAD_ERRORS as error:
+            raise load_error(f"japanese_clip {source_of(spec)}", error) from error
+        super().__init__(spec, model)
+        vision = getattr(getattr(model, "config", None), "vision_config", None)
+        self.card = self.make_card(
+            transform=describe(self.transform),
+            image_size=getattr(vision, "image_size", None),
+            context_length=CONTEXT,
+        )
+
+    def prepare_image(self, image: Image.Image) -> NDArray[np.float32]:
+        """Apply the library's transform."""
+        pixels: NDArray[np.float32] = self.transform(image).numpy()
+        return pixels
+
+    def tokenize(self, texts: Sequence[str], language: str) -> Inputs:  # noqa: ARG002 - Japanese
+        """Run the library's tokenizer, which pads to full length and adds the start mark."""
+        inputs: Inputs = self.library.tokenize(list(texts), tokenizer=self.tokenizer, device="cpu")
+        return inputs
+
+    def token_counts(self, texts: Sequence[str]) -> list[int]:
+        """Count tokens before the cut."""
+        rows = self.tokenizer(list(texts), add_special_tokens=False, truncation=False)["input_ids"]
+        return [len(row) for row in rows]
+
+    def image_features(self, model: Any, pixels: torch.Tensor) -> torch.Tensor:
+        """Run the image tower."""
+        features: torch.Tensor = model.get_image_features(pixels)
+        return features
+
+    def text_features(self, model: Any, inputs: Inputs) -> torch.Tensor:
+        """Run the text tower."""
+        features: torch.Tensor = model.get_text_features(**inputs)
+        return features

@@ -1,0 +1,258 @@
+"""The ``open_clip`` family: an architecture with a tag or a checkpoint file, a hub name, or a folder.
+
+============================  ===========================================================================
+``--model``                   ``--pretrained``
+============================  ===========================================================================
+``ViT-B-32``                  a tag (``openai``), a checkpoint file, or ``""`` for random weights
+``path/to/architecture.json`` a checkpoint file: an architecture of your own, in open_clip's format
+``hf-hub:org/name``           ignored; ``--revision`` and ``--hub`` count
+``local-dir:folder``          ignored; a folder that open_clip saved
+============================  ===========================================================================
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Sequence
+from contextlib import nullcontext
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from eyechart.errors import ModelError, missing_extra, unknown_name
+from eyechart.io.media import ImageRef, to_rgb
+from eyechart.languages import find_same
+from eyechart.models import hub
+from eyechart.models.family import check_path, known_card, path_identity
+from eyechart.models.towers.checkpoints import LOAD_ERRORS, load_error
+from eyechart.models.towers.fast_images import NOTE, FastImages, is_fast
+from eyechart.models.towers.last_block import shorten_images
+from eyechart.models.towers.no_random_start import no_random_start
+from eyechart.models.towers.torch_encoder import Inputs, TorchEncoder
+from eyechart.models.towers.torch_tools import describe, library_versions, quiet_transformers
+from eyechart.models.towers.trim import encode_trimmed, shorten_texts, trim, trimmable
+from eyechart.types import ModelSpec
+
+if TYPE_CHECKING:
+    import torch
+
+HUB, FOLDER = "hf-hub:", "local-dir:"
+QUICK = "-quickgelu"
+
+
+class OpenClipFamily:
+    """Loads models through the open_clip library."""
+
+    def check(self, spec: ModelSpec) -> None:
+        """Refuse an unknown architecture or tag and a missing checkpoint."""
+        library = find_spec("open_clip")
+        if library is None or library.origin is None:
+            raise missing_extra("open_clip", "open_clip")
+        if spec.name.startswith(HUB):
+            return
+        if spec.name.startswith(FOLDER):
+            if not (Path(spec.name.removeprefix(FOLDER)) / "open_clip_config.json").is_file():
+                raise ModelError(f"{spec.name} holds no open_clip_config.json.", advice="Check the path.")
+            return
+        check_path(spec.pretrained)
+        if not Path(spec.name).is_file():
+            known = {path.stem for path in (Path(library.origin).parent / "model_configs").glob("*.json")}
+            if spec.name.replace("/", "-") not in known:
+                raise unknown_name("open_clip model", spec.name, known)
+        if known_card(spec, self) is None:
+            # The library is needed now in any case; a model that was loaded before has a tag that exists.
+            _check_tag(spec)
+
+    def identity(self, spec: ModelSpec) -> str | None:
+        """Name the checkpoint file, or the tag (tags never change); a hub name may move, unless it is pinned."""
+        if spec.name.startswith(HUB) and not hub.is_pinned(spec):
+            return None
+        files = path_identity(spec.name.removeprefix(FOLDER), spec.pretrained)
+        return f"{files} {library_versions('open_clip_torch', 'torchvision', 'transformers')}"
+
+    def load(self, spec: ModelSpec) -> OpenClipEncoder:
+        """Load model, transform and tokenizer."""
+        return OpenClipEncoder(spec)
+
+
+class OpenClipEncoder(TorchEncoder):
+    """An open_clip model in evaluation mode."""
+
+    family = "open_clip"
+
+    def __init__(self, spec: ModelSpec) -> None:
+        import open_clip
+
+        name = _library_name(spec)
+        cache = spec.options.get("cache_dir")
+        quick, notes = _quick_gelu(name, spec)
+        start = no_random_start() if _has_weights(name, spec) else nullcontext()
+        try:
+            with warnings.catch_warnings(), quiet_transformers(), start:
+                # What the first says is on the card, what the second says is in the error that follows it.
+                warnings.filterwarnings("ignore", message="QuickGELU mismatch")
+                warnings.filterwarnings("ignore", message=".*looks like a TorchScript archive")
+                model, _, self.transform = open_clip.create_model_and_transforms(
+                    name,
+                    pretrained=spec.pretrained or None,
+                    force_quick_gelu=quick,
+                    cache_dir=cache,
+                    weights_only=True,
+                    pretrained_text=False,
+                    require_pretrained=_has_weights(name, spec),
+                )
+                self.tokenizer = open_clip.get_tokenizer(name, cache_dir=cache)
+        except LOAD_ERRORS as error:
+            raise load_error(f"open_clip {spec.label}", error) from error
+        if not _has_weights(name, spec):
+            notes.append("The weights are random: no tag and no checkpoint was given.")
+        self.fast = FastImages(self.transform) if is_fast(spec.options) else None
+        notes += [NOTE] if self.fast else []
+        super().__init__(spec, model)
+        self.trimmable = trimmable(self.model, self.tokenizer)
+        for replica in self._replicas:
+            shorten_images(replica)
+            if self.trimmable:
+                shorten_texts(replica, self.tokenizer)
+        size = getattr(self.model.visual, "image_size", None)
+        context = getattr(self.tokenizer, "context_length", None)
+        seeing = f"{'fast ' if self.fast else ''}{describe(self.transform)}"
+        self.card = self.make_card(
+            transform=f"{seeing} | {describe_tokenizer(self.tokenizer)} | {_activation(self.model)}",
+            image_size=int(size[0]) if isinstance(size, tuple | list) else size,
+            context_length=context,
+            notes=notes,
+        )
+
+    def decode(self, ref: ImageRef) -> Any:
+        """Decode an image for `prepare_image`."""
+        return self.fast.decode(ref) if self.fast else to_rgb(ref.decode())
+
+    def prepare_image(self, image: Image.Image) -> NDArray[np.float32]:
+        """Apply the model's own evaluation transform."""
+        if self.fast:
+            return self.fast.prepare(image)
+        pixels: NDArray[np.float32] = self.transform(image).numpy()
+        return pixels
+
+    def tokenize(self, texts: Sequence[str], language: str) -> Inputs:
+        """Run open_clip's tokenizer; NLLB's is told the language first."""
+        if hasattr(self.tokenizer, "set_lang_fn"):
+            # Not open_clip's `set_language`: transformers 5 goes back to `src_lang` with every call.
+            self.tokenizer.tokenizer.src_lang = nllb_code(language, self.tokenizer.tokenizer)
+        return {"tokens": self.tokenizer(list(texts))}
+
+    def token_counts(self, texts: Sequence[str]) -> list[int]:
+        """Count tokens with the start and end marks."""
+        return [_token_count(self.tokenizer, text) for text in texts]
+
+    def text_inputs(self, tokens: Inputs) -> Inputs:
+        """Cut off the padding where the tower never looks at it."""
+        return {"tokens": trim(tokens["tokens"])} if self.trimmable else tokens
+
+    def image_features(self, model: Any, pixels: torch.Tensor) -> torch.Tensor:
+        """Run the image tower."""
+        features: torch.Tensor = model.encode_image(pixels)
+        return features
+
+    def text_features(self, model: Any, inputs: Inputs) -> torch.Tensor:
+        """Run the text tower."""
+        encode = encode_trimmed if self.trimmable else type(model).encode_text
+        features: torch.Tensor = encode(model, inputs["tokens"])
+        return features
+
+
+def nllb_code(language: str, tokenizer: Any) -> str:
+    """Return NLLB's name of a language; one that it does not know is an error, never another language."""
+    known = [token for token in tokenizer.get_vocab() if re.fullmatch(r"[a-z]{3}_[A-Z][a-z]{3}", token)]
+    code = find_same(language, known)
+    if code is None:
+        raise ModelError(
+            f"This model's tokenizer has no language {language!r}.",
+            advice="Give a code of FLORES-200, such as zho_Hans, or its short form, such as zh.",
+        )
+    return code
+
+
+def describe_tokenizer(tokenizer: Any) -> str:
+    """Name what decides how texts are read: class, length, cleaning."""
+    clean = getattr(getattr(tokenizer, "clean_fn", None), "__name__", "")
+    return f"{type(tokenizer).__name__}({getattr(tokenizer, 'context_length', None)}{clean})"
+
+
+def _library_name(spec: ModelSpec) -> str:
+    """Return what open_clip calls the model: a pinned or ModelScope hub name becomes a folder, a file is registered."""
+    import open_clip
+
+    if spec.name.startswith(HUB) and (spec.options.get("revision") or hub.name_of(spec) != hub.HUGGINGFACE):
+        return f"{FOLDER}{hub.download(spec.name.removeprefix(HUB), spec)}"
+    if Path(spec.name).is_file():
+        open_clip.add_model_config(spec.name)
+        return Path(spec.name).stem
+    # OpenAI wrote ViT-B/32; only one half of open_clip understands that.
+    return spec.name if spec.name.startswith((HUB, FOLDER)) else spec.name.replace("/", "-")
+
+
+def _has_weights(name: str, spec: ModelSpec) -> bool:
+    return bool(spec.pretrained) or name.startswith((HUB, FOLDER))
+
+
+def _check_tag(spec: ModelSpec) -> None:
+    """Refuse a tag that the architecture does not have."""
+    import open_clip
+
+    if not spec.pretrained or Path(spec.pretrained).exists():
+        return
+    name = spec.name.replace("/", "-")
+    tags = open_clip.list_pretrained_tags_by_model(name)
+    if not open_clip.is_pretrained_cfg(name, spec.pretrained):
+        hint = "" if tags else "This architecture has no tags: give a checkpoint file."
+        raise unknown_name(f"pretrained tag of {spec.name}", spec.pretrained, tags, advice=hint)
+
+
+def _quick_gelu(name: str, spec: ModelSpec) -> tuple[bool, list[str]]:
+    """Decide the activation, and say so where open_clip alone would get it wrong.
+
+    A tag knows with which activation its weights were trained; that one is used. A file does not.
+    """
+    import open_clip
+
+    config = open_clip.get_model_config(name) if not name.startswith((HUB, FOLDER)) else None
+    if config is None or config.get("quick_gelu") or not spec.pretrained:
+        return False, []
+    if open_clip.get_pretrained_cfg(name.replace("/", "-"), spec.pretrained).get("quick_gelu"):
+        note = (
+            f"{spec.pretrained} was trained with QuickGELU, but {name} is defined with GELU: QuickGELU is used, "
+            f"as {name}{QUICK} has it."
+        )
+        return True, [note]
+    if Path(spec.pretrained).exists() and f"{name}{QUICK}" in open_clip.list_models():
+        note = (
+            f"{name} uses GELU. If this checkpoint was trained with QuickGELU, as OpenAI's were, the scores are "
+            f"too low: use --model {name}{QUICK}."
+        )
+        return False, [note]
+    return False, []
+
+
+def _activation(model: Any) -> str:
+    """Name the image tower's activation: QuickGELU or GELU are no weights, but decide the vectors."""
+    kinds = {type(module).__name__ for module in model.modules()}
+    return "QuickGELU" if "QuickGELU" in kinds else "GELU"
+
+
+def _token_count(tokenizer: Any, text: str) -> int:
+    """Count the tokens of one text as open_clip's tokenizers make them, before they cut."""
+    inner = getattr(tokenizer, "tokenizer", None)
+    if inner is None:
+        return len(tokenizer.encode(text)) + 2
+    clean = getattr(tokenizer, "clean_fn", None)
+    cleaned = clean(text) if clean is not None else text
+    if getattr(tokenizer, "tokenizer_mode", "") == "clips":
+        return len(inner(cleaned, add_special_tokens=False, verbose=False)["input_ids"]) + 3
+    return len(inner(cleaned, verbose=False)["input_ids"])

@@ -1,0 +1,241 @@
+"""The ``transformers`` family: dual encoders from a local folder, the Hugging Face hub or ModelScope.
+
+How each architecture reads is a table: `eyechart.models.encoders.transformers_kinds`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from eyechart.errors import ModelError, missing_extra
+from eyechart.models import hub
+from eyechart.models.encoders.transformers_kinds import HEADS, KINDS, PLAIN, Kind
+from eyechart.models.family import check_path, path_identity
+from eyechart.models.towers.checkpoints import LOAD_ERRORS, load_error
+from eyechart.models.towers.torch_encoder import Inputs, TorchEncoder
+from eyechart.models.towers.torch_tools import library_versions, number, quiet_transformers
+from eyechart.types import ModelSpec
+
+if TYPE_CHECKING:
+    import torch
+
+NO_LIMIT = 100_000
+"""A tokenizer without a real limit reports an absurdly large one."""
+DEFAULT_LENGTH = 512
+PATCHES = "spatial_shapes"
+"""What the processor of a model for images of any shape (NaFlex) gives beside the pixels."""
+
+
+class TransformersFamily:
+    """Loads models through transformers' AutoModel and AutoProcessor."""
+
+    def check(self, spec: ModelSpec) -> None:
+        """Refuse a missing library, folder or hub."""
+        if find_spec("transformers") is None or find_spec("torch") is None:
+            raise missing_extra("transformers", "transformers")
+        source = source_of(spec)
+        check_path(source)
+        if not Path(source).exists():
+            hub.check(spec)
+
+    def identity(self, spec: ModelSpec) -> str | None:
+        """Name the files of a local folder; a hub id may move, unless its revision is given."""
+        source = source_of(spec)
+        if not Path(source).exists() and not hub.is_pinned(spec):
+            return None
+        return f"{path_identity(source)} {library_versions('transformers', 'torchvision', 'tokenizers')}"
+
+    def load(self, spec: ModelSpec) -> TransformersEncoder:
+        """Load model and processor."""
+        return TransformersEncoder(spec)
+
+
+def source_of(spec: ModelSpec) -> str:
+    """Return the folder or hub id: ``pretrained`` if it is given, else the model's name."""
+    return spec.pretrained or spec.name
+
+
+class TransformersEncoder(TorchEncoder):
+    """A transformers dual encoder in evaluation mode."""
+
+    family = "transformers"
+
+    def __init__(self, spec: ModelSpec) -> None:
+        model, self.processor = load_pair(spec)
+        kind = KINDS.get(model.config.model_type, Kind())
+        self.head = HEADS.get(type(model).__name__, PLAIN)
+        self.tokenizer = self.processor.tokenizer
+        self.padding = kind.padding
+        self.context = context_length(model.config, self.tokenizer, kind, spec.options.get("context_length"))
+        self.lower = kind.lower and _keeps_case(self.tokenizer)
+        self.accepted = _parameters(model)
+        super().__init__(spec, model)
+        vision = getattr(model.config, "vision_config", model.config)
+        seeing = json.dumps(self.processor.image_processor.to_dict(), sort_keys=True, default=str)
+        reading = {"padding": self.padding, "length": self.context, "lower": self.lower}
+        self.card = self.make_card(
+            transform=f"{seeing} | {reading}",
+            image_size=getattr(vision, "image_size", None),
+            context_length=self.context,
+            notes=[kind.note] if kind.note else [],
+        )
+
+    def prepare_image(self, image: Image.Image) -> NDArray[np.float32]:
+        """Apply the model's own image processor; patches of any shape get their shape as a last row."""
+        batch = self.processor.image_processor(images=image.convert("RGB"), return_tensors="np")
+        pixels: NDArray[np.float32] = np.asarray(batch["pixel_values"][0], np.float32)
+        if PATCHES in batch:
+            shape = np.zeros((1, pixels.shape[1]), np.float32)
+            shape[0, :2] = batch[PATCHES][0]
+            pixels = np.concatenate([pixels, shape])
+        return pixels
+
+    def image_inputs(self, pixels: torch.Tensor) -> Inputs:
+        """Take prepared images apart; shapes are whole numbers whatever the precision."""
+        return _image_inputs(pixels)
+
+    def image_features(self, model: Any, pixels: Inputs) -> torch.Tensor:
+        """Run the image tower and its projection."""
+        vectors: torch.Tensor = self.head.image(model, pixels)
+        return vectors
+
+    def text_features(self, model: Any, inputs: Inputs) -> torch.Tensor:
+        """Run the text tower and its projection."""
+        vectors: torch.Tensor = self.head.text(model, inputs)
+        return vectors
+
+    def tokenize(self, texts: Sequence[str], language: str) -> Inputs:  # noqa: ARG002 - one tokenizer for all
+        """Cut and pad as the architecture's authors did."""
+        tokens = self.tokenizer(
+            self._cleaned(texts),
+            padding=self.padding,
+            truncation=True,
+            max_length=self.context,
+            return_tensors="pt",
+        )
+        return {name: value for name, value in tokens.items() if self.accepted is None or name in self.accepted}
+
+    def token_counts(self, texts: Sequence[str]) -> list[int]:
+        """Count tokens before the cut."""
+        return [len(row) for row in self.tokenizer(self._cleaned(texts), truncation=False, verbose=False)["input_ids"]]
+
+    def logit_scale(self, model: Any) -> float | None:
+        """Return the scale; ALIGN divides by a temperature instead."""
+        temperature = getattr(model, "temperature", None)
+        return 1 / number(temperature) if temperature is not None else super().logit_scale(model)
+
+    def _cleaned(self, texts: Sequence[str]) -> list[str]:
+        return [text.lower() for text in texts] if self.lower else list(texts)
+
+
+def load_pair(spec: ModelSpec) -> tuple[Any, Any]:
+    """Load the model that the checkpoint was saved as, and its processor; weights that are missing are an error."""
+    import transformers
+
+    source = source_of(spec)
+    if hub.name_of(spec) != hub.HUGGINGFACE:
+        source = hub.download(source, spec)
+    options = {
+        "revision": hub.revision_of(spec),
+        "cache_dir": spec.options.get("cache_dir"),
+        "trust_remote_code": bool(spec.options.get("trust_remote_code")),
+    }
+    try:
+        with quiet_transformers():
+            config = transformers.AutoConfig.from_pretrained(source, **options)
+            saved_as = (getattr(config, "architectures", None) or [""])[0]
+            loader = getattr(transformers, saved_as) if saved_as in HEADS else transformers.AutoModel
+            model, info = loader.from_pretrained(
+                source, output_loading_info=True, ignore_mismatched_sizes=True, **options
+            )
+            processor = transformers.AutoProcessor.from_pretrained(source, **options)
+    except (*LOAD_ERRORS, ImportError, AttributeError) as error:
+        raise _explain(source, error) from error
+    _check_weights(source, model, info)
+    _check_pair(source, model, processor)
+    return model, processor
+
+
+def context_length(config: Any, tokenizer: Any, kind: Kind, wanted: Any = None) -> int:
+    """Return how many tokens are read: the authors' length, but never more than the tower has positions for."""
+    text = getattr(config, "text_config", None) or getattr(config, "qformer_config", None) or config
+    positions = getattr(text, "max_position_embeddings", None)
+    limits = [positions - kind.offset if positions is not None else None]
+    limits.append(wanted or kind.length or getattr(tokenizer, "model_max_length", None))
+    known = [int(limit) for limit in limits if limit is not None and limit < NO_LIMIT]
+    return min(known) if known else DEFAULT_LENGTH
+
+
+def _explain(source: str, error: Exception) -> ModelError:
+    if "trust_remote_code" in str(error):
+        return ModelError(
+            f"{source} brings its own code, which would run here with your rights.",
+            advice="If you have read and trust it: --trust-remote-code, best with a pinned --revision.",
+        )
+    return load_error(f"transformers {source}", error)
+
+
+def _check_weights(source: str, model: Any, info: Mapping[str, Any]) -> None:
+    """Refuse weights that do not fit or are not there: transformers would go on with random ones."""
+    if info["mismatched_keys"]:
+        name, found, wanted = min(info["mismatched_keys"], key=str)
+        raise ModelError(
+            f"{source}: {len(info['mismatched_keys'])} weights do not fit its config.json "
+            f"({name}: {list(found)}, the config says {list(wanted)}).",
+            advice="Config and weights are of different models.",
+        )
+    if info["missing_keys"]:
+        shown = ", ".join(sorted(info["missing_keys"])[:3])
+        raise ModelError(
+            f"{source} has no weights for {len(info['missing_keys'])} parts of {type(model).__name__} ({shown}, ...).",
+            advice="They would be random. A checkpoint with both towers and their projections is needed.",
+        )
+
+
+def _check_pair(source: str, model: Any, processor: Any) -> None:
+    if type(model).__name__ not in HEADS:
+        for name in ("get_image_features", "get_text_features"):
+            if not hasattr(model, name):
+                raise ModelError(
+                    f"{source} is a {type(model).__name__}, which has no {name}.",
+                    advice="A dual encoder (CLIP, SigLIP, ...) is needed here.",
+                )
+    for part in ("image_processor", "tokenizer"):
+        if getattr(processor, part, None) is None:
+            raise ModelError(f"{source} has no {part.replace('_', ' ')}.", advice="Copy its config files too.")
+
+
+def _image_inputs(pixels: torch.Tensor) -> Inputs:
+    """Take prepared images apart: plain pixels, or patches with their mask and shape."""
+    import torch
+
+    if pixels.dim() == 4:
+        return {"pixel_values": pixels}
+    shapes = pixels[:, -1, :2].round().long()
+    places = torch.arange(pixels.shape[1] - 1, device=pixels.device)
+    mask = (places[None] < shapes.prod(dim=1)[:, None]).long()
+    return {"pixel_values": pixels[:, :-1], "pixel_attention_mask": mask, PATCHES: shapes}
+
+
+def _keeps_case(tokenizer: Any) -> bool:
+    return bool(tokenizer("A")["input_ids"] != tokenizer("a")["input_ids"])
+
+
+def _parameters(model: Any) -> frozenset[str] | None:
+    """Return the inputs that the text tower takes, or None if it takes any."""
+    method = getattr(model, "get_text_features", None)
+    if method is None or type(model).__name__ in HEADS:
+        return frozenset({"input_ids", "attention_mask"})
+    parameters = inspect.signature(method).parameters
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
+        return None
+    return frozenset(parameters)

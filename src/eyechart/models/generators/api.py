@@ -1,0 +1,123 @@
+"""The ``api`` family: a chat model behind an OpenAI-compatible server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property, partial
+from typing import Any
+
+from eyechart import api
+from eyechart.api.errors import ServerBusyError
+from eyechart.api.transport import Json, check_api_base
+from eyechart.errors import UsageError
+from eyechart.metrics.answers import split_thinking
+from eyechart.models.generators.family import Access, drop
+from eyechart.types import Answer, Message, ModelCard, ModelSpec, Prompt, digest_json
+
+MAX_EDGE = 2048
+"""Longer images are scaled down: no server looks closer, and they cost upload time and tokens."""
+
+
+class ApiFamily:
+    """Generators by address and model name; ``options``: api_base, settings (request fields), max_edge."""
+
+    def check(self, spec: ModelSpec) -> None:
+        """Refuse a bad address or settings that the request has no room for."""
+        if not spec.options.get("api_base"):
+            raise UsageError(f"The model {spec.name!r} has no api_base.", advice="Example: http://localhost:8000/v1")
+        check_api_base(spec.options["api_base"])
+        api.chat_body(spec.name, [], options=spec.options.get("settings"))
+
+    def probe(self, spec: ModelSpec, access: Access) -> None:
+        """Ask the server which models it serves; if its list is out of order, ask the model for a single token."""
+        client = make_client(spec, access)
+        try:
+            client.check(spec.name)
+        except ServerBusyError:
+            body = api.chat_body(spec.name, [api.user("Hi")], options={"max_tokens": 1})
+            client.call(api.Request("probe", "chat/completions", body, api.parse_chat))
+
+    def identity(self, spec: ModelSpec) -> str:
+        """Name address, model and settings: all that is known of a model that others run."""
+        return digest_json([spec.name, dict(spec.options)])
+
+    def load(self, spec: ModelSpec, access: Access) -> ApiGenerator:
+        """Make the client."""
+        return ApiGenerator(spec, access)
+
+
+class ApiGenerator:
+    """Sends conversations to the server, several at a time."""
+
+    def __init__(self, spec: ModelSpec, access: Access) -> None:
+        self.name = spec.name
+        self.settings: dict[str, Any] = dict(spec.options.get("settings") or {})
+        self.max_edge: int | None = spec.options.get("max_edge", MAX_EDGE)
+        self.spec, self.access = spec, access
+        self.card = ModelCard(
+            family="api",
+            name=spec.name,
+            weights_digest=digest_json([check_api_base(spec.options["api_base"]), spec.name]),
+            transform=digest_json([self.settings, self.max_edge]),
+            precision="unknown",
+        )
+
+    @cached_property
+    def client(self) -> api.ApiClient:
+        """Make the client when something is asked: who only counts needs no key."""
+        return make_client(self.spec, self.access)
+
+    def generate(self, messages: Sequence[Message]) -> Answer:
+        """Answer one conversation."""
+        [(_, answer)] = self.generate_many([Prompt("", tuple(messages))])
+        return answer
+
+    def generate_many(
+        self, prompts: Iterable[Prompt], keep: Callable[[str, Answer], None] = drop
+    ) -> Iterator[tuple[str, Answer]]:
+        """Answer prompts as they come back; a failed one, after all tries, is an answer with an error."""
+        for reply in self.client.map(self._request(prompt, keep) for prompt in prompts):
+            yield reply.id, Answer("", error=reply.error.message) if reply.error else reply.result()
+
+    def _request(self, prompt: Prompt, keep: Callable[[str, Answer], None]) -> api.Request[Answer]:
+        return api.Request(
+            prompt.id,
+            "chat/completions",
+            body=partial(self._body, prompt.messages),
+            parse=lambda body: read_answer(api.parse_chat(body)),
+            keep=partial(keep, prompt.id),
+        )
+
+    def _body(self, messages: Sequence[Message]) -> Json:
+        """Build the request's body; runs in a thread, just before it is sent."""
+        turns = [api.Message(message.role, tuple(map(self._part, message.parts))) for message in messages]
+        return api.chat_body(self.name, turns, options=self.settings)
+
+    def _part(self, part: Any) -> Any:
+        if isinstance(part, str):
+            return part
+        return api.encode_image(part.read(), max_edge=self.max_edge, source=part.source)
+
+
+def read_answer(said: api.ChatAnswer) -> Answer:
+    """Turn a server's answer into ours: reasoning apart, whether the server or the model's tags mark it."""
+    text, thinking = split_thinking(said.text or "")
+    return Answer(
+        text=text,
+        thinking="\n".join(part for part in (said.reasoning, thinking) if part),
+        finish_reason=said.finish_reason or ("refusal" if said.refusal else ""),
+        usage={"prompt_tokens": said.usage.prompt_tokens, "completion_tokens": said.usage.completion_tokens},
+    )
+
+
+def make_client(spec: ModelSpec, access: Access) -> api.ApiClient:
+    """Make the HTTP client of a spec."""
+    return api.ApiClient(
+        spec.options["api_base"],
+        access.key,
+        api_key_variable=access.key_variable,
+        concurrency=access.concurrency,
+        timeout=access.timeout,
+        retry=api.Retry(tries=access.tries),
+        budget=access.budget,
+    )

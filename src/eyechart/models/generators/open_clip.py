@@ -1,0 +1,163 @@
+"""The ``open_clip`` family of generators: CoCa, which writes captions with the decoder behind its image tower."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eyechart.errors import DataError, ModelError, UsageError
+from eyechart.models.encoders import open_clip as encoders
+from eyechart.models.generators.batches import answer_in_batches
+from eyechart.models.generators.family import Access, drop
+from eyechart.models.towers.torch_tools import autocast, input_type
+from eyechart.types import Answer, Message, ModelSpec, Prompt
+
+if TYPE_CHECKING:
+    import torch
+
+LONGEST, SHORTEST = 30, 5
+"""Tokens of a caption, the start mark included: open_clip's defaults."""
+START, END = 49406, 49407
+"""The marks of CLIP's own tokenizer, which all CoCa models of open_clip use."""
+DECODINGS = ("beam_search", "greedy")
+
+
+class OpenClipFamily:
+    """CoCa models.
+
+    ``options["settings"]["decoding"]`` is beam_search (open_clip's own, which needs transformers 4) or greedy.
+    """
+
+    def check(self, spec: ModelSpec) -> None:
+        """Refuse what open_clip does not know, and what is plainly no CoCa."""
+        encoders.OpenClipFamily().check(spec)
+        architecture = _architecture(spec)
+        if architecture is not None and "multimodal_cfg" not in architecture:
+            raise _no_decoder(spec)
+        decoding = _settings(spec).get("decoding", "greedy")
+        if decoding not in DECODINGS:
+            raise UsageError(f"Unknown decoding {decoding!r}.", advice=f"Known: {', '.join(DECODINGS)}.")
+
+    def probe(self, spec: ModelSpec, access: Access) -> None:
+        """Nothing is elsewhere: the weights are read when the model is loaded."""
+
+    def identity(self, spec: ModelSpec) -> str | None:
+        """Name the checkpoint as the encoder does."""
+        return encoders.OpenClipFamily().identity(spec)
+
+    def load(self, spec: ModelSpec, access: Access) -> CocaGenerator:
+        """Load the model."""
+        return CocaGenerator(spec, access)
+
+
+class CocaGenerator:
+    """A CoCa model that describes images; what else a message says, it cannot read."""
+
+    def __init__(self, spec: ModelSpec, access: Access) -> None:
+        encoder_spec = replace(spec, options={k: v for k, v in spec.options.items() if k != "settings"})
+        self.encoder = encoders.OpenClipEncoder(encoder_spec)
+        self.batch_size = access.batch_size
+        if not hasattr(self.encoder.model, "text_decoder"):
+            raise _no_decoder(spec)
+        able = _library_decodes()
+        self.decoding = _settings(spec).get("decoding") or ("beam_search" if able else "greedy")
+        if self.decoding == "beam_search" and not able:
+            raise ModelError(
+                "open_clip's beam search does not work with the installed transformers.",
+                advice="Install transformers<5, or use greedy decoding.",
+            )
+        note = () if able else ("Captions are decoded greedily: open_clip's beam search needs transformers 4.",)
+        card = self.encoder.card
+        self.card = replace(
+            card, transform=f"{card.transform} | {self.decoding} {SHORTEST}-{LONGEST}", notes=(*card.notes, *note)
+        )
+
+    def generate(self, messages: Sequence[Message]) -> Answer:
+        """Describe the image of one message."""
+        [(_, answer)] = self.generate_many([Prompt("", tuple(messages))])
+        return answer
+
+    def generate_many(
+        self, prompts: Iterable[Prompt], keep: Callable[[str, Answer], None] = drop
+    ) -> Iterator[tuple[str, Answer]]:
+        """Describe images batch by batch; a broken image is an answer with an error."""
+        return answer_in_batches(prompts, self.batch_size, self._pixels, self._captions, keep)
+
+    def _pixels(self, prompt: Prompt) -> NDArray[np.float32]:
+        return self.encoder.prepare_image(_image(prompt).decode())
+
+    def _captions(self, pixels: list[NDArray[np.float32]]) -> list[Answer]:
+        import torch
+
+        encoder, device = self.encoder, self.encoder.devices[0]
+        with torch.inference_mode(), autocast(encoder.precision, device):
+            images = torch.from_numpy(np.stack(pixels)).to(device, input_type(encoder.precision))
+            model: Any = encoder.model
+            rows = model.generate(images) if self.decoding == "beam_search" else greedy(model, images)
+        return [Answer(self._words(row)) for row in rows.cpu().tolist()]
+
+    def _words(self, tokens: list[int]) -> str:
+        kept = tokens[: tokens.index(END)] if END in tokens else tokens
+        return str(self.encoder.tokenizer.decode([token for token in kept if token not in (START, 0)])).strip()
+
+
+def greedy(model: Any, images: torch.Tensor) -> torch.Tensor:
+    """Write the likeliest next token until all captions have ended or are as long as allowed."""
+    import torch
+
+    known = model(images)
+    latent, tokens_of_image = known["image_features"], known["image_embs"]
+    tokens = torch.full((len(images), 1), START, device=images.device)
+    ended = torch.zeros(len(images), dtype=torch.bool, device=images.device)
+    while tokens.shape[1] < LONGEST and not bool(ended.all()):
+        found = model(images, tokens, image_latent=latent, image_embs=tokens_of_image, output_labels=False)
+        logits = found["logits"][:, -1].float()
+        if tokens.shape[1] < SHORTEST:
+            logits[:, END] = -torch.inf
+        best = torch.where(ended, END, logits.argmax(dim=-1))
+        ended = ended | (best == END)
+        tokens = torch.cat([tokens, best[:, None]], dim=1)
+    return tokens
+
+
+def _image(prompt: Prompt) -> Any:
+    for message in prompt.messages:
+        for part in message.parts:
+            if not isinstance(part, str):
+                return part
+    raise DataError("There is no image to describe.")
+
+
+def _architecture(spec: ModelSpec) -> dict[str, Any] | None:
+    """Read the architecture where it is known without a network: the library's own, a file, or a saved folder."""
+    library = find_spec("open_clip")
+    places = [Path(spec.name), Path(spec.name.removeprefix(encoders.FOLDER)) / "open_clip_config.json"]
+    if library is not None and library.origin is not None:
+        places.append(Path(library.origin).parent / "model_configs" / f"{spec.name.replace('/', '-')}.json")
+    for path in places:
+        if path.is_file():
+            content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            return dict(content.get("model_cfg", content))
+    return None
+
+
+def _no_decoder(spec: ModelSpec) -> UsageError:
+    return UsageError(f"{spec.label} has no text decoder.", advice="captioning needs a CoCa model of open_clip.")
+
+
+def _settings(spec: ModelSpec) -> dict[str, Any]:
+    return dict(spec.options.get("settings") or {})
+
+
+def _library_decodes() -> bool:
+    """Tell whether open_clip found what its own decoding needs: classes that transformers 5 no longer has."""
+    from open_clip import coca_model
+
+    return bool(coca_model._has_transformers)

@@ -1,0 +1,165 @@
+"""The ``transformers`` family of generators: image-text-to-text models with a chat template, on this machine."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from eyechart.errors import ModelError, UsageError, missing_extra
+from eyechart.metrics.answers import split_thinking
+from eyechart.models import hub
+from eyechart.models.family import check_path, path_identity
+from eyechart.models.generators.batches import answer_in_batches
+from eyechart.models.generators.family import Access, drop
+from eyechart.models.generators.images import for_model
+from eyechart.models.towers.torch_tools import autocast, choose_device, count_parameters, input_type, weights_digest
+from eyechart.types import Answer, Message, ModelCard, ModelSpec, Part, Prompt, digest_json
+
+MAX_TOKENS = 512
+"""The longest answer, unless the settings say otherwise."""
+RENAMED = {"max_tokens": "max_new_tokens"}
+"""Settings that chat servers call otherwise than transformers' ``generate``."""
+
+
+class TransformersFamily:
+    """Generators from a local folder or a hub id; ``options``: settings (of ``generate``), max_edge, hub, revision."""
+
+    def check(self, spec: ModelSpec) -> None:
+        """Refuse a missing library or folder, and a local model that cannot write about images."""
+        if find_spec("transformers") is None or find_spec("torch") is None:
+            raise missing_extra("transformers", "transformers")
+        check_path(spec.name)
+        if not Path(spec.name).exists():
+            hub.check(spec)
+        config = Path(spec.name) / "config.json"
+        if not config.is_file():
+            return
+        from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES as ABLE
+
+        kind = json.loads(config.read_text(encoding="utf-8")).get("model_type")
+        if kind not in ABLE and not spec.options.get("trust_remote_code"):
+            raise UsageError(
+                f"{spec.name} is a {kind} model, which does not write text about images.",
+                advice="image_caption needs an image-text-to-text model (Qwen-VL, LLaVA, SmolVLM, ...), "
+                "here or behind an API (api_base).",
+            )
+
+    def probe(self, spec: ModelSpec, access: Access) -> None:
+        """Nothing is elsewhere: the weights are read when the model is loaded."""
+
+    def identity(self, spec: ModelSpec) -> str | None:
+        """Name the files of a local folder; a hub id may move, unless its revision is given."""
+        return path_identity(spec.name) if Path(spec.name).exists() or hub.is_pinned(spec) else None
+
+    def load(self, spec: ModelSpec, access: Access) -> TransformersGenerator:
+        """Load model and processor."""
+        return TransformersGenerator(spec, access)
+
+
+class TransformersGenerator:
+    """An image-text-to-text model in evaluation mode, answering in batches."""
+
+    def __init__(self, spec: ModelSpec, access: Access) -> None:
+        import transformers
+
+        self.batch_size = access.batch_size
+        self.device = choose_device(spec.device)
+        self.precision = spec.precision
+        self.max_edge: int | None = spec.options.get("max_edge")
+        self.settings = generation_settings(spec.options.get("settings") or {})
+        trust = bool(spec.options.get("trust_remote_code"))
+        options = {"revision": hub.revision_of(spec), "trust_remote_code": trust}
+        source = hub.source_for_library(spec.name, spec)
+        try:
+            self.processor = transformers.AutoProcessor.from_pretrained(source, **options)
+            model = transformers.AutoModelForImageTextToText.from_pretrained(
+                source, dtype=input_type(spec.precision), **options
+            )
+        except (OSError, ValueError, RuntimeError, KeyError) as error:
+            raise ModelError(f"transformers cannot load {spec.name} ({error}).") from error
+        if not getattr(self.processor, "chat_template", None):
+            raise ModelError(f"{spec.name} has no chat template.", advice="An instruction-tuned model is needed here.")
+        self.model = model.to(self.device).eval()
+        self.tokenizer = self.processor.tokenizer
+        self.tokenizer.padding_side = "left"  # what is generated must follow the prompt directly
+        self.card = ModelCard(
+            family="transformers",
+            name=spec.name,
+            weights_digest=weights_digest(self.model),
+            transform=digest_json([self.settings, self.max_edge, self.processor.chat_template, self._pixels()]),
+            precision=spec.precision,
+            parameters=count_parameters(self.model),
+        )
+
+    def _pixels(self) -> str:
+        return str(self.processor.image_processor.to_json_string())
+
+    def generate(self, messages: Sequence[Message]) -> Answer:
+        """Answer one conversation."""
+        [(_, answer)] = self.generate_many([Prompt("", tuple(messages))])
+        return answer
+
+    def generate_many(
+        self, prompts: Iterable[Prompt], keep: Callable[[str, Answer], None] = drop
+    ) -> Iterator[tuple[str, Answer]]:
+        """Answer prompts batch by batch; one with a broken image is an answer with an error."""
+        return answer_in_batches(
+            prompts, self.batch_size, lambda prompt: self._chat(prompt.messages), self._answers, keep
+        )
+
+    def _chat(self, messages: Sequence[Message]) -> list[dict[str, Any]]:
+        return [{"role": turn.role, "content": [self._part(part) for part in turn.parts]} for turn in messages]
+
+    def _part(self, part: Part) -> dict[str, Any]:
+        if isinstance(part, str):
+            return {"type": "text", "text": part}
+        return {"type": "image", "image": for_model(part, self.max_edge)}
+
+    def _answers(self, chats: list[list[dict[str, Any]]]) -> list[Answer]:
+        import torch
+
+        inputs = self.processor.apply_chat_template(
+            chats, add_generation_prompt=True, tokenize=True, return_dict=True, **self._tensors()
+        ).to(self.device, dtype=input_type(self.precision))
+        with torch.inference_mode(), autocast(self.precision, self.device):
+            rows = self.model.generate(**inputs, **self.settings)[:, inputs["input_ids"].shape[1] :]
+        asked = inputs["attention_mask"].sum(dim=1).tolist()
+        return [self._answer(row, int(count)) for row, count in zip(rows, asked, strict=True)]
+
+    def _tensors(self) -> dict[str, Any]:
+        """Ask for padded tensors, in the place where this version of the library wants to be asked."""
+        options = {"padding": True, "return_tensors": "pt"}
+        names = inspect.signature(self.processor.apply_chat_template).parameters
+        return {"processor_kwargs": options} if "processor_kwargs" in names else options
+
+    def _answer(self, row: Any, asked: int) -> Answer:
+        """Read one row of new tokens: up to the end mark, which a cut answer does not have."""
+        ends = self._end_marks()
+        tokens = row.tolist()
+        stop = next((i for i, token in enumerate(tokens) if token in ends), None)
+        text = self.tokenizer.decode(tokens[:stop], skip_special_tokens=True).strip()
+        answer, thinking = split_thinking(text)
+        return Answer(
+            text=answer,
+            thinking=thinking,
+            finish_reason="length" if stop is None else "stop",
+            usage={"prompt_tokens": asked, "completion_tokens": len(tokens) if stop is None else stop + 1},
+        )
+
+    def _end_marks(self) -> set[int]:
+        marks = self.model.generation_config.eos_token_id
+        listed = marks if isinstance(marks, list) else [marks, self.tokenizer.eos_token_id]
+        return {int(mark) for mark in listed if mark is not None}
+
+
+def generation_settings(settings: dict[str, Any]) -> dict[str, Any]:
+    """Translate a chat server's settings to those of ``generate``: temperature 0 is greedy."""
+    named = {RENAMED.get(key, key): value for key, value in settings.items()}
+    if not named.get("temperature"):
+        named.pop("temperature", None)
+        return {"max_new_tokens": MAX_TOKENS, "do_sample": False, **named}
+    return {"max_new_tokens": MAX_TOKENS, "do_sample": True, **named}

@@ -1,0 +1,68 @@
+"""Rerankers on this machine: cross-encoders through sentence-transformers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+
+from eyechart.errors import ModelError, missing_extra
+from eyechart.models import hub
+from eyechart.models.family import check_path
+from eyechart.models.rerankers.reranker import Shortlist
+from eyechart.models.towers.torch_tools import choose_device, count_parameters, input_type, weights_digest
+from eyechart.types import ModelCard, ModelSpec
+
+
+def check(spec: ModelSpec) -> None:
+    """Refuse a missing library or folder."""
+    if find_spec("sentence_transformers") is None:
+        raise missing_extra("sentence-transformers", "sentence-transformers")
+    check_path(spec.name)
+    if not Path(spec.name).exists():
+        hub.check(spec)
+
+
+class CrossEncoderReranker:
+    """A cross-encoder with one output; its raw score orders the documents."""
+
+    def __init__(self, spec: ModelSpec, batch_size: int = 32) -> None:
+        from sentence_transformers import CrossEncoder
+
+        self.batch_size = batch_size
+        try:
+            self.model = CrossEncoder(
+                hub.source_for_library(spec.name, spec),
+                device=choose_device(spec.device),
+                revision=hub.revision_of(spec),
+                trust_remote_code=bool(spec.options.get("trust_remote_code")),
+                max_length=spec.options.get("max_seq_length"),
+                model_kwargs={"dtype": input_type(spec.precision)},
+            )
+        except (OSError, ValueError, RuntimeError, KeyError) as error:
+            raise ModelError(f"sentence-transformers cannot load the reranker {spec.name} ({error}).") from error
+        outputs = getattr(self.model, "num_labels", 1)
+        if outputs != 1:
+            raise ModelError(
+                f"{spec.name} gives {outputs} numbers for a pair; a reranker gives one.",
+                advice="Is it a classifier? Give a cross-encoder that was trained to rank.",
+            )
+        self.card = ModelCard(
+            family="cross-encoder",
+            name=spec.name,
+            weights_digest=weights_digest(self.model.model),
+            transform=f"max_length {spec.options.get('max_seq_length')}",
+            precision=spec.precision,
+            parameters=count_parameters(self.model.model),
+        )
+
+    def score(self, shortlists: Iterable[Shortlist]) -> Iterator[tuple[str, list[float]]]:
+        """Score the documents of one shortlist after the other."""
+        for shortlist in shortlists:
+            pairs = [(shortlist.query, document) for document in shortlist.documents]
+            scores = self.model.predict(pairs, batch_size=self.batch_size, show_progress_bar=False)
+            if not np.isfinite(scores).all():
+                raise ModelError(f"{self.card.name} gave a score that is not a number.")
+            yield shortlist.id, [float(score) for score in scores]

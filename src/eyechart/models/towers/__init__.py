@@ -1,0 +1,1 @@
+"""What the torch families share: running towers, precision, checkpoints, CPU autotune."""

@@ -1,0 +1,196 @@
+"""A torch dual encoder: what is the same in every family, once.
+
+A family says how an image is prepared, how texts become tokens, and what its two towers are called. Devices,
+precision, compilation, empty batches and running out of memory are dealt with here.
+"""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from eyechart.models.towers.autotune import CpuAutotuner, count_rows, take
+from eyechart.models.towers.torch_tools import (
+    autocast,
+    cast,
+    choose_devices,
+    count_parameters,
+    forward_errors,
+    input_type,
+    number,
+    precision_notes,
+    to_numpy,
+    weights_digest,
+)
+from eyechart.types import ModelCard, ModelSpec, digest_json
+
+if TYPE_CHECKING:
+    import torch
+
+Inputs = Mapping[str, Any]
+"""Tensors by name."""
+Vectors = NDArray[np.float32]
+PROBE_TEXTS = ("a photo of a cat", "Upper Case, digits 0123456789 & marks: (.,;!?)", "ein Käfer", "一只猫", "😀", "")
+
+
+class TorchEncoder(ABC):
+    """A model on one device or several: the batch is split between its replicas."""
+
+    family: str
+    card: ModelCard
+    """Set by the family at the end of its loading, with `make_card`."""
+
+    def __init__(self, spec: ModelSpec, model: torch.nn.Module) -> None:
+        import torch
+
+        self.spec = spec
+        self.precision = spec.precision
+        self.devices = choose_devices(spec.device)
+        # Digested as loaded: the precision is a line of its own on the card.
+        self._facts: dict[str, Any] = {
+            "weights_digest": weights_digest(model),
+            "parameters": count_parameters(model),
+            "logit_scale": self.logit_scale(model),
+            "logit_bias": self.logit_bias(model),
+        }
+        self.model = cast(model, spec.precision).eval()
+        self._replicas = [self.model.to(self.devices[0])]
+        self._replicas += [copy.deepcopy(self.model).to(device) for device in self.devices[1:]]
+        self._pool = ThreadPoolExecutor(len(self.devices)) if len(self.devices) > 1 else None
+        self._autotuner: CpuAutotuner | None = None
+        self._image: Callable[..., torch.Tensor] = self.image_features
+        self._text: Callable[..., torch.Tensor] = self.text_features
+        backend = spec.options.get("compile")
+        if backend:
+            how = {} if backend is True else {"backend": str(backend)}
+            self._image, self._text = torch.compile(self._image, **how), torch.compile(self._text, **how)
+
+    # What a family must say -----------------------------------------------------------------------------
+
+    @abstractmethod
+    def prepare_image(self, image: Image.Image) -> NDArray[np.float32]:
+        """Apply the model's own image transform."""
+
+    @abstractmethod
+    def tokenize(self, texts: Sequence[str], language: str) -> Inputs:
+        """Turn texts into the text tower's inputs, cut and padded as the model was trained."""
+
+    @abstractmethod
+    def token_counts(self, texts: Sequence[str]) -> list[int]:
+        """Count the tokens of each text before it is cut, marks included."""
+
+    @abstractmethod
+    def image_features(self, model: Any, pixels: Any) -> torch.Tensor:
+        """Run the image tower and its projection."""
+
+    @abstractmethod
+    def text_features(self, model: Any, inputs: Inputs) -> torch.Tensor:
+        """Run the text tower and its projection."""
+
+    def image_inputs(self, pixels: torch.Tensor) -> Any:
+        """Make the image tower's input of prepared images, before they are moved and cast."""
+        return pixels
+
+    def text_inputs(self, tokens: Inputs) -> Inputs:
+        """Make the text tower's input of tokens, before they are moved: a place to cut off padding."""
+        return tokens
+
+    def logit_scale(self, model: Any) -> float | None:
+        """Return the factor between cosine and logit."""
+        scale = getattr(model, "logit_scale", None)
+        return number(scale.exp()) if scale is not None else None
+
+    def logit_bias(self, model: Any) -> float | None:
+        """Return the summand of a sigmoid model's logit."""
+        bias = getattr(model, "logit_bias", None)
+        return number(bias) if bias is not None else None
+
+    # What all families do alike -------------------------------------------------------------------------
+
+    def encode_images(self, batch: NDArray[np.float32]) -> Vectors:
+        """Encode prepared images."""
+        import torch
+
+        if not len(batch):
+            return self._nothing()
+        pixels = self.image_inputs(torch.from_numpy(np.ascontiguousarray(batch)))
+        return self._run("image", {"pixels": pixels})
+
+    def encode_texts(self, texts: Sequence[str], *, language: str = "en") -> Vectors:
+        """Encode texts."""
+        if not len(texts):
+            return self._nothing()
+        return self._run("text", {"inputs": self.text_inputs(self.tokenize(list(texts), language))})
+
+    def truncated(self, texts: Sequence[str]) -> list[bool]:
+        """Find the texts with more tokens than the context holds."""
+        limit = self.card.context_length
+        if limit is None or not len(texts):
+            return [False] * len(texts)
+        return [count > limit for count in self.token_counts(list(texts))]
+
+    def make_card(self, *, transform: str, context_length: int | None, **facts: Any) -> ModelCard:
+        """Fill the card with what every torch model knows of itself."""
+        notes = (*facts.pop("notes", ()), *precision_notes(self.precision, self.devices[0]))
+        known = {
+            "family": self.family,
+            "name": self.spec.label,
+            "transform": f"{transform} | {self._token_digest()}",
+            "precision": self.precision,
+            "context_length": context_length,
+            "embedding_dim": int(self.encode_texts(["a"]).shape[1]),
+            "notes": notes,
+        }
+        return ModelCard(**(known | self._facts | facts))
+
+    def _token_digest(self) -> str:
+        """Digest what the tokenizer makes of a few texts: another vocabulary or cleaning is another model."""
+        inputs = self.tokenize(PROBE_TEXTS, "en")
+        return f"tokens {digest_json({name: value.tolist() for name, value in inputs.items()})}"
+
+    def _nothing(self) -> Vectors:
+        return np.empty((0, self.card.embedding_dim or 0), np.float32)
+
+    def _run(self, tower: str, inputs: Inputs) -> Vectors:
+        """Run a tower on all devices, each with its share of the rows."""
+        if self._pool is None:
+            plain = tower == "text" or self.devices != ["cpu"] or self.spec.options.get("compile")
+            return self._forward(tower, 0, inputs) if plain else self._autotuned(inputs)
+        n, rows = len(self.devices), count_rows(inputs)
+        parts = [take(inputs, rows * i // n, rows * (i + 1) // n) for i in range(n)]
+        jobs = [self._pool.submit(self._forward, tower, i, part) for i, part in enumerate(parts) if count_rows(part)]
+        return np.concatenate([job.result() for job in jobs])
+
+    def _autotuned(self, inputs: Inputs) -> Vectors:
+        """Run the image tower on the CPU in the way that is fastest there."""
+        if self._autotuner is None:
+            key = [self._facts["weights_digest"], self.precision, type(self).__name__]
+            self._autotuner = CpuAutotuner(
+                self._replicas[0], lambda model, part: self._forward_with(model, "image", "cpu", part), key
+            )
+        return self._autotuner.run(inputs)
+
+    def _forward(self, tower: str, number: int, inputs: Inputs) -> Vectors:
+        return self._forward_with(self._replicas[number], tower, self.devices[number], inputs)
+
+    def _forward_with(self, model: torch.nn.Module, tower: str, device: str, inputs: Inputs) -> Vectors:
+        import torch
+
+        features = {"image": self._image, "text": self._text}[tower]
+        with torch.inference_mode(), autocast(self.precision, device), forward_errors(self.precision):
+            placed = {name: _place(value, device, input_type(self.precision)) for name, value in inputs.items()}
+            return to_numpy(features(model, *placed.values()))
+
+
+def _place(value: Any, device: str, kind: torch.dtype) -> Any:
+    """Move tensors to a device; only floating point ones change their type."""
+    if isinstance(value, Mapping):
+        return {name: _place(inner, device, kind) for name, inner in value.items()}
+    return value.to(device, kind) if value.is_floating_point() else value.to(device)

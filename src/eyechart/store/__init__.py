@@ -1,0 +1,1 @@
+"""What was computed once: vectors, answers, and the blobs that hold them."""

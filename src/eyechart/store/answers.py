@@ -1,0 +1,173 @@
+"""The response store: what generators said, one JSON line per answer, on disk before anybody sees it.
+
+A table belongs to one generator with its settings (its card's fingerprint). Every process appends to a file of its
+own, so there are no locks and any number of writers; a line is flushed to disk before `add` returns. A killed writer
+leaves at most a last line without its end, which is not an answer. Nothing is ever rewritten.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import secrets
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from eyechart.errors import EyechartError
+from eyechart.io.files import private_folder, sync_folder
+from eyechart.io.untrusted import parse_json
+from eyechart.types import Answer, Message, digest_json
+
+
+class ResponseStoreError(EyechartError):
+    """The folder of the response store cannot be used."""
+
+
+class Responses:
+    """The answers of one generator by key. Safe for threads and for several processes."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.damaged = 0
+        """Lines that are no answer although they are complete: a fault of the disk, not of a killed writer."""
+        self._answers: dict[str, Answer] = {}
+        self._read_up_to: dict[Path, int] = {}
+        self._lock = threading.Lock()
+        self._writer = _Writer(folder)
+        self.refresh()
+
+    def __len__(self) -> int:
+        return len(self._answers)
+
+    def get(self, key: str) -> Answer | None:
+        """Return the answer to a prompt, by `prompt_key`, if it is known."""
+        return self._answers.get(key)
+
+    def add(self, key: str, answer: Answer) -> None:
+        """Keep an answer; returns when it is on disk."""
+        line = json.dumps({"key": key, **asdict(answer)}, ensure_ascii=False, separators=(",", ":"))
+        self._writer.write(line.encode("utf-8", "surrogatepass") + b"\n")
+        self._answers[key] = answer
+
+    def refresh(self) -> None:
+        """Read what was added since, by this process or others."""
+        with self._lock:
+            for path in sorted(self.folder.glob("[0-9]*.jsonl")):
+                self._read(path)
+
+    def _read(self, path: Path) -> None:
+        with path.open("rb") as stream:
+            stream.seek(self._read_up_to.get(path, 0))
+            for line in stream:
+                if not line.endswith(b"\n"):
+                    return  # half a line: its writer is at work, or was killed
+                self._read_up_to[path] = stream.tell()
+                self._take(line)
+
+    def _take(self, line: bytes) -> None:
+        try:
+            fields = parse_json(line.decode("utf-8", "surrogatepass"))
+            key = fields.pop("key")
+            self._answers[key] = Answer(**fields)
+        except (ValueError, TypeError, AttributeError, KeyError):
+            self.damaged += 1
+
+
+class _Writer:
+    """Appends lines to a file of this process's own.
+
+    Threads that wait for the disk at the same time share one flush: it takes some ten milliseconds, whatever was
+    written.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._file: int | None = None
+        self._owner = 0
+        self._written = 0
+        self._flushed = 0
+        self._writing, self._flushing = threading.Lock(), threading.Lock()
+
+    def __del__(self) -> None:
+        self._close()
+
+    def write(self, line: bytes) -> None:
+        """Append a line; returns when it is on disk."""
+        try:
+            with self._writing:
+                file = self._open()
+                if os.write(file, line) != len(line):
+                    raise OSError(errno.ENOSPC, "the disk took only a part of the answer")
+                self._written += 1
+                number = self._written
+            self._flush(number)
+        except OSError as error:
+            with self._writing:
+                self._close()  # the next line starts a new file: nothing is ever written behind half a line
+            raise ResponseStoreError(
+                f"Cannot write to the response store at {self.folder} ({error.strerror}).",
+                advice="Free some space, or set EYECHART_CACHE to a folder that can be written. "
+                "The answers so far are kept.",
+            ) from error
+
+    def _flush(self, number: int) -> None:
+        with self._flushing:
+            if self._flushed >= number:
+                return  # another thread's flush came after our line was written
+            with self._writing:
+                file, upto = self._file, self._written
+            if file is None:
+                raise OSError(errno.EIO, "another answer could not be written")
+            os.fsync(file)
+            self._flushed = upto
+
+    def _open(self) -> int:
+        if self._file is None or self._owner != os.getpid():  # a forked process starts a file of its own
+            path = private_folder(self.folder) / f"{time.time_ns():020d}-{os.getpid()}-{secrets.token_hex(4)}.jsonl"
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | getattr(os, "O_BINARY", 0)
+            self._file, self._owner = os.open(path, flags, 0o600), os.getpid()
+            sync_folder(self.folder)
+        return self._file
+
+    def _close(self) -> None:
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+
+class ResponseStore:
+    """All tables below one folder."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._tables: dict[str, Responses] = {}
+
+    def table(self, fingerprint: str) -> Responses:
+        """Return the answers of a generator, by its card's fingerprint."""
+        if fingerprint not in self._tables:
+            self._tables[fingerprint] = Responses(self.root / fingerprint)
+        return self._tables[fingerprint]
+
+
+Turns = Sequence[tuple[str, Sequence[str | dict[str, str]]]]
+
+
+def prompt_key(messages: Sequence[Message], repeat: int = 0) -> str:
+    """Return the name of a prompt in the store: its roles, texts and the contents of its images.
+
+    ``repeat`` tells answers apart where the same prompt is asked several times on purpose.
+    """
+    turns = [
+        (message.role, [part if isinstance(part, str) else {"picture": part.digest().hex()} for part in message.parts])
+        for message in messages
+    ]
+    return turns_key(turns, repeat)
+
+
+def turns_key(turns: Turns, repeat: int = 0) -> str:
+    """Return the same from roles and parts whose images are named by their digests already."""
+    return digest_json([turns, repeat] if repeat else [turns])

@@ -1,0 +1,171 @@
+"""The embedding store: vectors by content digest, one folder per model fingerprint and role.
+
+A table is a set of immutable safetensors parts, each holding a key matrix and a vector matrix. A part appears whole
+or not at all (`eyechart.store.blobs`), so there are no locks, any number of writers may work at once, and a killed
+writer leaves only a temporary file. Keys are read once and looked up in memory; vectors are read part by part.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eyechart.errors import ModelError
+from eyechart.io.files import cache_root
+from eyechart.io.media import DIGEST_SIZE, digest_bytes
+from eyechart.store.blobs import BlobError, open_blobs
+
+Digests = NDArray[np.uint8]
+Vectors = NDArray[np.float32]
+
+
+class StoreError(BlobError):
+    """The store holds something that cannot be used."""
+
+
+@dataclass
+class _Index:
+    """Sorted heads (first 8 bytes) of all keys, with their tails and where the vectors are."""
+
+    head: NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, np.uint64))
+    tail: NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, np.uint64))
+    part: NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
+    row: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+
+    def find(self, digests: Digests) -> NDArray[np.int64]:
+        """Return the position of each digest in the index, or -1.
+
+        Two keys that share their first eight bytes but not the rest count as missing: one of them would be
+        computed again, which costs time once in 2**64 and is never wrong.
+        """
+        halves = np.ascontiguousarray(digests).view(np.uint64)
+        head, tail = halves[:, 0], halves[:, 1]
+        if not len(self.head):
+            return np.full(len(digests), -1, np.int64)
+        at = np.minimum(np.searchsorted(self.head, head), len(self.head) - 1)
+        hit = (self.head[at] == head) & (self.tail[at] == tail)
+        return np.where(hit, at, -1)
+
+
+class Table:
+    """The vectors of one model and role (images, or texts in a language)."""
+
+    def __init__(self, place: str | Path, *parts: str) -> None:
+        self._blobs = open_blobs(place, *parts)
+        self._parts: list[str] = []
+        self._index = _Index()
+        self.refresh()
+
+    def missing(self, digests: Digests) -> NDArray[np.bool_]:
+        """Tell which keys have no vector yet."""
+        return self._index.find(digests) < 0
+
+    def add(self, digests: Digests, vectors: Vectors) -> None:
+        """Store vectors under their keys, durably; returns when they are on disk.
+
+        Raises:
+            ModelError: If a vector holds NaN or infinity: such a row would poison every later score.
+        """
+        from safetensors.numpy import save
+
+        if not len(digests):
+            return
+        if not np.isfinite(vectors).all():
+            bad = int((~np.isfinite(vectors).all(axis=1)).sum())
+            raise ModelError(
+                f"The model gave {bad} of {len(vectors)} vectors with NaN or infinite values.",
+                advice="Try --precision fp32, and check the weights.",
+            )
+        name = f"{time.time_ns():020d}-{secrets.token_hex(4)}.safetensors"
+        data = save({"keys": np.ascontiguousarray(digests), "vectors": np.ascontiguousarray(vectors, np.float32)})
+        self._blobs.write(name, data)
+        self._extend([(name, digests)])
+
+    def get(self, digests: Digests) -> Vectors:
+        """Return the vectors for keys that are all present, in the order of the keys."""
+        at = self._index.find(digests)
+        if (at < 0).any():
+            raise KeyError(f"{int((at < 0).sum())} keys are not in the store")
+        parts, rows = self._index.part[at], self._index.row[at]
+        out: Vectors | None = None
+        for part in np.unique(parts):
+            chosen = parts == part
+            vectors = _read(self._blobs.path(self._parts[part]), "vectors")
+            if out is None:
+                out = np.empty((len(digests), vectors.shape[1]), np.float32)
+            out[chosen] = vectors[rows[chosen]]
+        return out if out is not None else np.empty((0, 0), np.float32)
+
+    def refresh(self) -> None:
+        """Learn of the parts that others have written since."""
+        known = set(self._parts)
+        names = [name for name in self._blobs.names() if name not in known]
+        self._extend([(name, _read(self._blobs.path(name), "keys")) for name in names])
+
+    def _extend(self, parts: list[tuple[str, Digests]]) -> None:
+        """Add whole parts to the index, sorting once."""
+        first = len(self._parts)
+        self._parts += [name for name, _ in parts]
+        halves = [np.ascontiguousarray(keys).view(np.uint64) for _, keys in parts]
+        old = self._index
+        head = np.concatenate([old.head, *(half[:, 0] for half in halves)])
+        order = np.argsort(head, kind="stable")
+        numbers = [np.full(len(half), first + i, np.int32) for i, half in enumerate(halves)]
+        self._index = _Index(
+            head[order],
+            np.concatenate([old.tail, *(half[:, 1] for half in halves)])[order],
+            np.concatenate([old.part, *numbers])[order],
+            np.concatenate([old.row, *(np.arange(len(half)) for half in halves)])[order],
+        )
+
+
+class EmbeddingStore:
+    """All tables below one folder or address."""
+
+    def __init__(self, root: str | Path) -> None:
+        self.root = root
+        self._tables: dict[tuple[str, str], Table] = {}
+
+    def table(self, fingerprint: str, role: str) -> Table:
+        """Return the table of a model (by fingerprint) for a role: ``image`` or ``text``."""
+        key = (fingerprint, role)
+        if key not in self._tables:
+            self._tables[key] = Table(self.root, fingerprint, role)
+        return self._tables[key]
+
+    def refresh(self) -> None:
+        """Learn of what other processes have written since the tables were opened."""
+        for table in self._tables.values():
+            table.refresh()
+
+
+def store_place() -> str | Path:
+    """Return where vectors are kept: ``$EYECHART_STORE``, a path or an address of fsspec, else a part of the cache."""
+    return os.environ.get("EYECHART_STORE") or cache_root() / "embeddings"
+
+
+def text_digests(texts: list[str], language: str) -> Digests:
+    """Return the keys of texts; a model may treat the same words differently in another language."""
+    keys = b"".join(digest_bytes(f"{language}\0{text}".encode("utf-8", "surrogatepass")) for text in texts)
+    return np.frombuffer(keys, np.uint8).reshape(-1, DIGEST_SIZE)
+
+
+def _read(path: Path, name: str) -> NDArray[Any]:
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="np") as part:
+            tensor: NDArray[Any] = part.get_tensor(name)
+            return tensor
+    except (OSError, SafetensorError) as error:
+        raise StoreError(
+            f"The embedding store has an unreadable part: {path} ({error}).",
+            advice="Delete that file and run again.",
+        ) from error

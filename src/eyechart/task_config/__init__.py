@@ -1,6 +1,0 @@
-"""The settings of ``run_task``: EvalScope's dicts and files of both generations, checked and typed."""
-
-from eyechart.task_config.read import read_configs
-from eyechart.task_config.schema import ClipConfig, ClipEval, MtebConfig, MtebEval, TaskConfig
-
-__all__ = ["ClipConfig", "ClipEval", "MtebConfig", "MtebEval", "TaskConfig", "read_configs"]

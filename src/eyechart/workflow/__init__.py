@@ -1,1 +1,0 @@
-"""What ``run_task`` does with a config: one module for each kind of work, on top of `eyechart.run`."""

@@ -1,0 +1,155 @@
+"""The way a CPU works through a batch may change the time, never a number."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from eyechart.models.towers.autotune import PLAIN, CpuAutotuner, CpuPlan, calibration_path, candidates, twin
+
+
+@pytest.fixture
+def network():
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(144, 8))
+
+
+@pytest.fixture
+def convolutions():
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.Conv2d(4, 4, 3), torch.nn.Flatten())
+
+
+@pytest.fixture
+def pixels():
+    return {"pixels": torch.randn(64, 3, 8, 8, generator=torch.Generator().manual_seed(1))}
+
+
+@pytest.fixture(autouse=True)
+def two_threads():
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+def forward(model, inputs):
+    with torch.inference_mode():
+        return model(inputs["pixels"]).numpy()
+
+
+def tuner(network, run=forward):
+    return CpuAutotuner(network, run, "a model")
+
+
+@pytest.mark.parametrize("plan", [CpuPlan(rows=16), CpuPlan(rows=10), CpuPlan(2, 16), CpuPlan(2, 7), CpuPlan(4, 48)])
+def test_rows_come_back_in_order(network, pixels, plan):
+    found = tuner(network)._run(plan, pixels)
+
+    np.testing.assert_allclose(found, forward(network, pixels), atol=1e-6)
+
+
+def test_streams_have_their_share_of_the_threads_and_leave_the_others_alone(network, pixels):
+    seen = []
+
+    def run(model, inputs):
+        seen.append(torch.get_num_threads())
+        return forward(model, inputs)
+
+    tuner(network, run)._run(CpuPlan(2, 16), pixels)
+
+    assert set(seen) == {1}
+    assert torch.get_num_threads() == 2
+
+
+def settled(tuner, pixels, monkeypatch, seconds):
+    """Run batches until a way is chosen; each way takes the seconds it is said to."""
+    monkeypatch.setattr(tuner, "_timed", lambda plan, inputs: (tuner._run(plan, inputs), seconds(plan)))
+    for _ in range(40):
+        tuner.run(pixels)
+    return tuner.plan
+
+
+def test_the_fastest_way_is_found_once_and_remembered(network, pixels, monkeypatch):
+    found = settled(tuner(network), pixels, monkeypatch, lambda plan: 0.5 if plan == CpuPlan(2, 16) else 1.0)
+
+    assert found == CpuPlan(2, 16)
+    assert tuner(network).plan == CpuPlan(2, 16)
+
+
+def test_a_way_that_changes_a_bit_is_not_taken_however_fast(network, pixels, monkeypatch):
+    def run(model, inputs):
+        vectors = forward(model, inputs)
+        return vectors if len(vectors) > 16 else np.nextafter(vectors, np.float32(1e9))
+
+    found = settled(tuner(network, run), pixels, monkeypatch, lambda plan: 1.0 if plan == PLAIN else 0.1)
+
+    assert found.rows is None
+
+
+def test_a_small_gain_is_noise(network, pixels, monkeypatch):
+    assert settled(tuner(network), pixels, monkeypatch, lambda plan: 1.0 if plan == PLAIN else 0.98) == PLAIN
+
+
+def test_a_small_run_is_over_before_anything_is_tried(network, pixels):
+    passes = []
+
+    def run(model, inputs):
+        passes.append(len(inputs["pixels"]))
+        return forward(model, inputs)
+
+    first = tuner(network, run)
+    for _ in range(16):
+        first.run(pixels)
+
+    assert passes == [64] * 16
+
+
+def test_a_small_batch_is_neither_cut_nor_measured(network, pixels):
+    first = tuner(network)
+
+    for _ in range(5):
+        first.run({"pixels": pixels["pixels"][:20]})
+
+    assert first.plan is None
+
+
+def test_every_batch_has_the_vectors_of_a_plain_pass(network, pixels):
+    first, whole = tuner(network), forward(network, pixels)
+
+    for _ in range(40):
+        np.testing.assert_array_equal(first.run(pixels), whole)
+
+
+def test_a_choice_of_another_version_is_made_again(network):
+    path = calibration_path(["a model", 2])
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"lanes": 3}))
+
+    assert tuner(network).plan is None
+
+
+def test_a_twin_has_the_same_weights_and_costs_no_memory(network):
+    other = twin(network)
+
+    assert other[0] is not network[0]
+    assert all(a is b for a, b in zip(other.parameters(), network.parameters(), strict=True))
+
+
+def test_more_cores_have_more_ways(network, convolutions):
+    assert candidates(network, 1) == [CpuPlan(rows=16)]
+    assert candidates(network, 8) == [CpuPlan(rows=16), CpuPlan(4, 16), CpuPlan(8, 16)]
+    assert CpuPlan(channels_last=True) in candidates(convolutions, 8)
+
+
+def test_pixels_are_laid_out_as_the_way_says(convolutions, pixels):
+    seen = []
+
+    def run(model, inputs):
+        seen.append(inputs["pixels"].is_contiguous(memory_format=torch.channels_last))
+        return forward(model, inputs)
+
+    tuner(convolutions, run)._run(CpuPlan(channels_last=True), pixels)
+
+    assert seen == [True]
