@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from eyechart.errors import DataError
-from eyechart.io.media import DIGEST_SIZE
+from eyechart.io.digests import DIGEST_SIZE
 from eyechart.io.progress import NoProgress, Progress
 from eyechart.io.untrusted import MAX_TEXT
 from eyechart.languages import canonical

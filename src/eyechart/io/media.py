@@ -6,7 +6,6 @@ hash and no more.
 
 from __future__ import annotations
 
-import hashlib
 import io
 import stat
 from dataclasses import dataclass, replace
@@ -14,11 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from eyechart.errors import DataError
+from eyechart.io.digests import digest_bytes
 
 if TYPE_CHECKING:
     from PIL import Image
 
-DIGEST_SIZE = 16
 MAX_PIXELS = 89_478_485
 """Largest image that is decoded, in pixels (where Pillow starts to warn of a bomb)."""
 MAX_BYTES = 256 * 1024 * 1024
@@ -87,11 +86,6 @@ class ImageRef:
         left, upper, right, lower = self.box
         _check_size(right - left, lower - upper, self.source)
         return image.crop(self.box)
-
-
-def digest_bytes(data: bytes) -> bytes:
-    """Return the 16-byte BLAKE2b digest that names content in the store."""
-    return hashlib.blake2b(data, digest_size=DIGEST_SIZE).digest()
 
 
 def decode_image(data: bytes, source: str) -> Image.Image:

@@ -6,6 +6,7 @@ Everything here takes memory in proportion to a limit, not to what a file happen
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -80,3 +81,8 @@ def is_file(path: Path) -> bool:
         return path.is_file()
     except OSError:  # a name that is too long, a loop of links
         return False
+
+
+def is_number(value: object) -> bool:
+    """Tell whether a value that was read is a finite number; true and false are none."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

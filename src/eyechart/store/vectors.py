@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eyechart.errors import ModelError
+from eyechart.io.digests import DIGEST_SIZE, digest_bytes
 from eyechart.io.files import cache_root
-from eyechart.io.media import DIGEST_SIZE, digest_bytes
 from eyechart.store.blobs import BlobError, open_blobs
 
 Digests = NDArray[np.uint8]

@@ -15,7 +15,7 @@ from eyechart.compat.evalscope.text_models import PlannedText
 from eyechart.datasets.text_collection import collection_files, read_collection
 from eyechart.errors import EyechartError
 from eyechart.inference.embeddings import LocalEmbeddings
-from eyechart.io.media import digest_bytes
+from eyechart.io.digests import digest_bytes
 from eyechart.metrics.vectors import Vectors
 from eyechart.models.rerankers.reranker import Reranker, Shortlist
 from eyechart.provenance import provenance
