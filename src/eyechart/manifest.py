@@ -14,9 +14,10 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from eyechart.errors import DataError
-from eyechart.io.digests import DIGEST_SIZE
+from eyechart.io.digests import DIGEST_SIZE, digest_bytes
 from eyechart.io.progress import NoProgress, Progress
 from eyechart.io.untrusted import MAX_TEXT
 from eyechart.languages import canonical
@@ -72,6 +73,16 @@ class Manifest:
         return tuple(self.entries[i] for i in keep)
 
 
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """Vectors of the samples that could be encoded, as the model gave them, and those that could not."""
+
+    vectors: NDArray[np.float32]
+    kept: NDArray[np.int64]
+    """Positions in the manifest, ascending, one per vector."""
+    failures: tuple[Failure, ...] = ()
+
+
 @dataclass
 class _Reading:
     """What the first pass has seen so far."""
@@ -121,7 +132,7 @@ def read_manifest(
         for sample in iter_samples(dataset, limit):
             bar.advance()
             _take(reading, sample, info, on_error)
-    if not reading.entries:
+    if not reading.entries and info.kind != "external":
         raise DataError(
             f"{info.name}: no samples in split {info.split!r} of {info.source}.",
             advice="Check the split's name and the folder.",
@@ -143,7 +154,7 @@ def read_manifest(
 def _take(reading: _Reading, sample: Sample, info: DatasetInfo, on_error: OnError) -> None:
     _check_sample(sample, info)
     try:
-        key = sample.image.digest()
+        key = sample.image.digest() if sample.image else digest_bytes(repr((sample.texts, sample.meta)).encode())
     except DataError as error:
         if on_error == "fail":
             raise

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from eyechart.datasets import tfds as reader
+from eyechart.datasets.registry import open_dataset
 from eyechart.datasets.resolve import resolve_dataset
 from eyechart.errors import DataError, MissingExtraError, UsageError
 from eyechart.manifest import iter_samples, read_manifest
-from eyechart.plan import open_dataset
 from support.data import encoded, noise_image
 
 pytestmark = [

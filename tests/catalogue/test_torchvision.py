@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from eyechart.datasets.catalogue import load_catalogue
+from eyechart.datasets.registry import open_dataset
 from eyechart.datasets.resolve import resolve_dataset
 from eyechart.errors import DataError, UsageError
 from eyechart.manifest import iter_samples, read_manifest
-from eyechart.plan import open_dataset
 from support import torchvision_formats as formats
 
 NAMES = {

@@ -7,7 +7,7 @@ import pytest
 
 from eyechart.datasets.webdataset import open_webdataset
 from eyechart.errors import DataError, ModelError
-from eyechart.inference.embeddings import LocalEmbeddings
+from eyechart.inference.embeddings import StoredEmbeddings
 from eyechart.manifest import read_manifest
 from eyechart.store.vectors import EmbeddingStore
 from eyechart.types import DatasetSpec
@@ -20,7 +20,7 @@ def manifest(root):
 
 
 def embeddings(encoder, tmp_path, **options):
-    return LocalEmbeddings(lazy(encoder), EmbeddingStore(tmp_path / "store"), **options)
+    return StoredEmbeddings(lazy(encoder), EmbeddingStore(tmp_path / "store"), **options)
 
 
 @pytest.mark.parametrize(("batch_size", "workers"), [(1, 1), (5, 2), (64, 0), (64, 8)])
@@ -128,6 +128,6 @@ def test_many_threads_load_the_model_once(tmp_path):
     original = model.family.load
     model.family.load = lambda spec: (time.sleep(0.05), original(spec))[1]
 
-    LocalEmbeddings(model, EmbeddingStore(tmp_path / "store"), workers=8).images(found)
+    StoredEmbeddings(model, EmbeddingStore(tmp_path / "store"), workers=8).images(found)
 
     assert model.family.loads == 1

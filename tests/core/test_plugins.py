@@ -9,6 +9,7 @@ import pytest
 
 from eyechart import plugins
 from eyechart.errors import UnknownNameError
+from eyechart.models.registry import ENCODERS
 
 PYPROJECT = """
 [build-system]
@@ -95,14 +96,13 @@ def python(code, site, cwd):
 def test_a_model_and_a_dataset_of_another_package_work_by_name(installed, tmp_path):
     code = """
         from eyechart import plugins
-        from eyechart.run import run_jobs
-        from eyechart.config import make_config
+                from eyechart.config import make_config
         from eyechart.types import DatasetSpec, Job, ModelSpec
         from pathlib import Path
-        assert "mean_colour" in plugins.names("models")
+        assert "mean_colour" in ENCODERS.names()
         job = Job(ModelSpec("mean_colour", "m"), DatasetSpec("two", "two_images", ""), "zeroshot_classification", {},
                   Path("r.json"))
-        (report,) = run_jobs([job], make_config({}))
+        (report,) = run_planned([job], make_config({}))
         print(report.error or report.result.metrics["acc1"])
     """
 
@@ -118,7 +118,7 @@ def test_a_broken_plugin_names_its_package(installed, tmp_path):
             """
             from eyechart import plugins
             try:
-                plugins.load("models", "mean_colour")
+                ENCODERS.load("mean_colour")
             except plugins.UsageError as error:
                 print(error)
             """,
@@ -133,7 +133,7 @@ def test_a_broken_plugin_names_its_package(installed, tmp_path):
 
 def test_an_unknown_name_lists_the_nearest():
     with pytest.raises(UnknownNameError, match="Did you mean onnx"):
-        plugins.load("models", "onix")
+        ENCODERS.load("onix")
 
 
 @pytest.mark.parametrize("group", ["models", "datasets", "tasks"])

@@ -11,10 +11,10 @@ from eyechart import run_task
 from eyechart.api.errors import UnreachableError
 from eyechart.datasets.text_collection import read_collection, write_collection
 from eyechart.errors import DataError, ModelError, UsageError
-from eyechart.inference.embeddings import LocalEmbeddings
+from eyechart.inference.embeddings import StoredEmbeddings
 from eyechart.io.files import cache_root
 from eyechart.models.encoders.text import TextFamily
-from eyechart.models.family import LazyEncoder
+from eyechart.models.lazy import LazyModel
 from eyechart.store.vectors import EmbeddingStore
 from eyechart.types import Document, ModelSpec, TextCollection
 from support.clipart import ROWS
@@ -90,7 +90,7 @@ def trec_scores(collection, queries, documents):
 def stored_vectors(texts):
     """Return the vectors that the run has stored."""
     store = EmbeddingStore(cache_root() / "embeddings")
-    return LocalEmbeddings(LazyEncoder(ModelSpec("text", minilm()), TextFamily()), store).texts(texts)
+    return StoredEmbeddings(LazyModel(ModelSpec("text", minilm()), TextFamily()), store).texts(texts)
 
 
 def test_all_metrics_equal_trec_evals_with_real_weights(data):

@@ -136,17 +136,12 @@ def _language(args: argparse.Namespace) -> Facts | None:
 
 
 def _plugin(args: argparse.Namespace) -> Facts | None:
-    from eyechart import plugins
+    from eyechart.cli._registries import registries
 
-    groups: tuple[tuple[str, str], ...] = (
-        ("tasks", "task"),
-        ("models", "model type"),
-        ("generators", "generator type"),
-    )
-    for group, word in groups:
-        if args.name in plugins.names(group):  # type: ignore[arg-type]  # the names above are groups
-            about = (plugins.load(group, args.name).__doc__ or "").strip()  # type: ignore[arg-type]
-            return {word: args.name, "about": [line.strip() for line in about.splitlines()]}
+    for registry in registries().values():
+        if args.name in registry.names():
+            about = (registry.load(args.name).__doc__ or "").strip()
+            return {registry.word: args.name, "about": [line.strip() for line in about.splitlines()]}
     return None
 
 
@@ -167,9 +162,9 @@ LOOKUPS: list[Callable[[argparse.Namespace], Facts | None]] = [
 
 
 def _all_names(args: argparse.Namespace) -> list[str]:
-    from eyechart import plugins
+    from eyechart.cli._registries import registries
     from eyechart.datasets.catalogue import load_catalogue, user_files
     from eyechart.vlm.benchmarks import known_benchmarks
 
     spellings = load_catalogue(user_files(args.catalogue)).spellings()
-    return [*spellings, *known_benchmarks(), *plugins.names("tasks"), *plugins.names("models")]
+    return [*spellings, *known_benchmarks(), *(name for registry in registries().values() for name in registry.names())]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from eyechart.datasets.catalogue import Catalogue
+    from eyechart.plugins import Registry
 
     Rows = list[tuple[str, ...]]
 
@@ -126,19 +127,19 @@ def _languages(args: argparse.Namespace) -> tuple[Sequence[str], Rows]:
     return ("CODE", "ALSO", "DATASETS", "LANGUAGE"), rows
 
 
-def _plugins(args: argparse.Namespace) -> tuple[Sequence[str], Rows]:
-    from eyechart import plugins
+def _registered(args: argparse.Namespace) -> tuple[Sequence[str], Rows]:
+    from eyechart.cli._registries import registries
 
-    return ("NAME", "WHAT"), [(name, _summary(args.what, name)) for name in plugins.names(args.what)]
+    registry = registries()[args.what]
+    return ("NAME", "WHAT"), [(name, _summary(registry, name)) for name in registry.names()]
 
 
-def _summary(group: str, name: str) -> str:
+def _summary(registry: Registry, name: str) -> str:
     """Return the first line of what a plugin says of itself; one whose library is missing says that."""
-    from eyechart import plugins
     from eyechart.errors import EyechartError
 
     try:
-        loaded = plugins.load(group, name)  # type: ignore[arg-type]  # argparse checks the group
+        loaded = registry.load(name)
     except (EyechartError, ImportError) as error:
         return f"cannot be loaded: {error}".splitlines()[0]
     return (loaded.__doc__ or "").strip().split("\n")[0]
@@ -146,9 +147,10 @@ def _summary(group: str, name: str) -> str:
 
 _LISTS: dict[str, Callable[[argparse.Namespace], tuple[Sequence[str], Rows]]] = {
     "datasets": _datasets,
-    "models": _plugins,
-    "generators": _plugins,
-    "tasks": _plugins,
+    "models": _registered,
+    "generators": _registered,
+    "rerankers": _registered,
+    "tasks": _registered,
     "collections": _collections,
     "languages": _languages,
 }

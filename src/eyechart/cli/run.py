@@ -68,8 +68,8 @@ def brief(report: JobReport) -> JobReport:
     result = report.result
     if result is None or result.task != "text_retrieval":
         return report
-    metrics = {name: result.metrics[name] for name in SHOWN if name in result.metrics}
-    return replace(report, result=replace(result, metrics=metrics))
+    values = {name: result.values[name] for name in SHOWN if name in result.values}
+    return replace(report, result=replace(result, values=values))
 
 
 def with_flags(config: Any, args: argparse.Namespace) -> Any:

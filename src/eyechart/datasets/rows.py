@@ -39,7 +39,9 @@ class RowDataset:
 
     def signature(self) -> str:
         """Digest the rows themselves (not the images)."""
-        return digest_json([[s.id, s.image.source, s.label, s.labels, s.texts, dict(s.meta)] for s in self.samples])
+        return digest_json(
+            [[s.id, s.need_image().source, s.label, s.labels, s.texts, dict(s.meta)] for s in self.samples]
+        )
 
 
 class Problems:

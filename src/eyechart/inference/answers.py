@@ -8,24 +8,24 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from eyechart.errors import DataError, EyechartError
-from eyechart.models.generators.family import LazyGenerator
+from eyechart.models.lazy import LazyModel
 from eyechart.store.answers import Responses, ResponseStore, prompt_key
-from eyechart.types import Answer, ModelCard, Prompt
+from eyechart.types import Answer, BatchGenerator, ModelCard, Notice, Prompt
 
 
-def any_answer(answer: Answer) -> bool:  # noqa: ARG001 - the signature of a filter
-    """Take every answer."""
-    return True
+def is_answer(answer: Answer) -> bool:
+    """Keep whatever the model said, even nothing: it is its answer. Failures are generated again."""
+    return not answer.error
 
 
 @dataclass
 class StoredAnswers:
     """Answers prompts with one generator; nothing is paid twice."""
 
-    generator: LazyGenerator
+    model: LazyModel
     store: ResponseStore
-    good: Callable[[Answer], bool] = any_answer
-    """Which answers are worth keeping; the others are not stored, so the next run asks again."""
+    good: Callable[[Answer], bool] = is_answer
+    """Which answers are worth keeping; the others are not stored, so the next run generates them again."""
     stored: int = field(default=0, init=False)
     """Prompts that were answered from the store."""
     asked: int = field(default=0, init=False)
@@ -34,17 +34,26 @@ class StoredAnswers:
     @property
     def card(self) -> ModelCard:
         """Describe the generator."""
-        return self.generator.card
+        return self.model.card
+
+    def notices(self) -> list[Notice]:
+        """Return what the model had to say, and how many stored answers were damaged."""
+        card = self.model.known_card
+        found = [Notice("model_note", 1, note) for note in card.notes] if card else []
+        if card and self.table.damaged:
+            text = f"{self.table.damaged} stored answers in {self.table.folder} are damaged; they are generated again."
+            found.append(Notice("damaged_answers", self.table.damaged, text))
+        return found
 
     @property
     def table(self) -> Responses:
         """Return what this generator has answered so far."""
         return self.store.table(self.card.fingerprint)
 
-    def ask(self, prompts: Iterable[Prompt], repeat: int = 0) -> Iterator[tuple[str, Answer]]:
-        """Yield an answer for each prompt, in any order; equal prompts are asked once.
+    def generate(self, prompts: Iterable[Prompt], repeat: int = 0) -> Iterator[tuple[str, Answer]]:
+        """Yield an answer for each prompt, in any order; equal prompts are answered once.
 
-        Another ``repeat`` asks the same prompts once more. The generator is loaded only if a prompt has no answer yet.
+        Another ``repeat`` answers the same prompts once more. The generator is loaded only if an answer is missing.
 
         A prompt that cannot be answered gets an answer with an error. An error that ends the whole run (server down,
         key refused, cap reached, disk full) is raised after all that arrived before it has been stored.
@@ -55,7 +64,7 @@ class StoredAnswers:
         missing = sorter.missing()
         first = next(missing, None)
         asked = chain([first], missing) if first is not None else ()
-        for key, answer in self.generator.generate_many(asked, sorter.keep) if asked else ():
+        for key, answer in _generate(self.model, asked, sorter.keep) if asked else ():
             if sorter.lost:
                 raise sorter.lost[0]  # answers can no longer be kept: stop paying
             sorter.answers[key] = answer
@@ -64,6 +73,21 @@ class StoredAnswers:
         yield from sorter.at_once()
         for key, names in sorter.names.items():
             yield from ((name, sorter.answers[key]) for name in names[1:])
+
+
+def _generate(
+    model: LazyModel, prompts: Iterable[Prompt], keep: Callable[[str, Answer], None]
+) -> Iterator[tuple[str, Answer]]:
+    """Answer prompts with whatever the generator does best: many at a time, or one after the other."""
+    generator = model.load()
+    if isinstance(generator, BatchGenerator):
+        yield from generator.generate_many(prompts, keep)
+        return
+    for prompt in prompts:
+        answer = generator.generate(prompt.messages)
+        if not answer.error:
+            keep(prompt.id, answer)
+        yield prompt.id, answer
 
 
 class _Sorter:

@@ -10,20 +10,19 @@ from eyechart.inference.backoff import BatchBackoff
 from eyechart.inference.pipeline import embed_images, embed_texts
 from eyechart.io.progress import NoProgress, Progress
 from eyechart.io.stopwatch import Stopwatch
-from eyechart.manifest import Failure, Manifest
+from eyechart.manifest import Embedded, Failure, Manifest
 from eyechart.metrics.vectors import Vectors
-from eyechart.models.family import LazyEncoder
+from eyechart.models.lazy import LazyModel
 from eyechart.store.vectors import EmbeddingStore, Table, text_digests
-from eyechart.tasks.base import Embedded
 from eyechart.types import ModelCard, Notice, OnError, Sample
 
 
-class LocalEmbeddings:
+class StoredEmbeddings:
     """Embeds images and texts with one model in this process."""
 
     def __init__(
         self,
-        model: LazyEncoder,
+        model: LazyModel,
         store: EmbeddingStore,
         *,
         batch_size: int = 64,

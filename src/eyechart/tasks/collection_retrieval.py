@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eyechart.errors import DataError
+from eyechart.manifest import Embedded
 from eyechart.metrics.vectors import Vectors, unit
 from eyechart.tasks import text_retrieval
-from eyechart.tasks.base import Embedded, Material, Prediction
+from eyechart.tasks.base import Material, Prediction
 from eyechart.types import Document, Metric, Notice, Outcome, TextCollection
 
 PICTURE = "image"

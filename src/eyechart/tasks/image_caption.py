@@ -43,7 +43,7 @@ def prompts(manifest: Manifest, prompt: str) -> Iterator[Prompt]:
     listed = {entry.id for entry in manifest.entries}
     for sample in manifest.samples():
         if sample.id in listed:
-            yield Prompt(sample.id, (Message("user", (sample.image, prompt)),))
+            yield Prompt(sample.id, (Message("user", (sample.need_image(), prompt)),))
 
 
 def predict(manifest: Manifest, ask: Ask, prompt: str) -> CaptionPrediction:

@@ -170,16 +170,13 @@ def _result(
     failures = [failure for run in runs for failure in run.failures]
     listed = len(dataset.data.rows[: job.dataset.limit])
     prompts = [(as_text(row["index"]), row.get("prompt"), row.get("images")) for row in runs[0].rows]
-    metrics = outcome.metrics
     return Result(
         dataset=dataset.dataset_name,
         model=short_name(job.model.name),
         pretrained="",
         task=job.task,
         language=job.dataset.language,
-        metrics={name: metric.value for name, metric in metrics.items()},
-        intervals={n: (m.low, m.high) for n, m in metrics.items() if m.low is not None and m.high is not None},
-        chance={name: metric.chance for name, metric in metrics.items() if metric.chance is not None},
+        values=outcome.metrics,
         counts={"listed": listed, "scored": listed - len({f.id for f in failures}) - outcome.unscored}
         | {"failed": len({f.id for f in failures}), "unscored": outcome.unscored, "repeats": len(runs)},
         notices=tuple(dataclasses.asdict(notice) for notice in notices),

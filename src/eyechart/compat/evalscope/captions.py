@@ -25,7 +25,7 @@ from eyechart.results import Result, is_done, read_result, write_result
 from eyechart.run import JobReport, make_result
 from eyechart.store.answers import Responses
 from eyechart.tasks import image_caption
-from eyechart.types import Answer, Job, Notice
+from eyechart.types import Answer, Job, Metric, Notice
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ class CaptionStep:
             pretrained="",
             task=self.job.task,
             language=self.job.dataset.language,
-            metrics=numbers,
+            values={name: Metric(value) for name, value in numbers.items()},
             facts={"dry_run": True},
             counts={"listed": len(manifest)},
         )

@@ -16,11 +16,11 @@ from eyechart.compat.evalscope.layout import Layout, result_path
 from eyechart.compat.evalscope.schema import MtebEval
 from eyechart.compat.evalscope.text_models import PlannedText
 from eyechart.errors import DataError, EyechartError, UsageError, missing_extra, unknown_name
-from eyechart.inference.embeddings import LocalEmbeddings
+from eyechart.inference.embeddings import StoredEmbeddings
 from eyechart.provenance import provenance
 from eyechart.results import Result, is_done, read_result, write_result
 from eyechart.run import JobReport
-from eyechart.types import DatasetSpec, Job
+from eyechart.types import DatasetSpec, Job, Metric
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class MtebStep:
             except EyechartError as error:
                 yield JobReport(job, error=error)
 
-    def _evaluate(self, job: Job, embeddings: LocalEmbeddings) -> Result:
+    def _evaluate(self, job: Job, embeddings: StoredEmbeddings) -> Result:
         import mteb
 
         start = time.perf_counter()
@@ -68,7 +68,7 @@ class MtebStep:
             pretrained="",
             task=job.task,
             language=job.dataset.language,
-            metrics=flat_scores(scores["scores"]),
+            values={name: Metric(value) for name, value in flat_scores(scores["scores"]).items()},
             notices=tuple(asdict(notice) for notice in embeddings.notices()),
             details={"mteb": scores},
             model_card=asdict(card) | {"fingerprint": card.fingerprint},
@@ -147,7 +147,7 @@ def _encoder_class() -> Any:
     class OurEncoder(AbsEncoder):  # type: ignore[misc]  # the library has no types
         """One of our text encoders, behind the embedding store."""
 
-        def __init__(self, model: PlannedText, embeddings: LocalEmbeddings) -> None:
+        def __init__(self, model: PlannedText, embeddings: StoredEmbeddings) -> None:
             self.planned, self.embeddings = model, embeddings
             name = f"eyechart/{Path(model.name).name}"
             self.mteb_model_meta = ModelMeta.create_empty(overwrites={"name": name, "revision": "local"})

@@ -13,10 +13,10 @@ from eyechart.compat.evalscope.context import Context
 from eyechart.compat.evalscope.models import access_of
 from eyechart.compat.evalscope.schema import DEFAULT_CONCURRENCY, Requests, TextModel
 from eyechart.errors import UsageError, nearest
-from eyechart.inference.embeddings import LocalEmbeddings
+from eyechart.inference.embeddings import StoredEmbeddings
 from eyechart.models.encoders.text import TextFamily, own_prompts
 from eyechart.models.encoders.text_api import REQUEST_SIZE, TextApiFamily
-from eyechart.models.family import Family, LazyEncoder
+from eyechart.models.family import Family, LazyModel
 from eyechart.models.generators.api import make_client
 from eyechart.models.generators.family import Access
 from eyechart.models.rerankers import cross_encoder
@@ -66,13 +66,13 @@ class PlannedText:
         prompt = self.prompts.get(role, "")
         return [prompt + text for text in texts]
 
-    def embeddings(self, context: Context) -> LocalEmbeddings:
+    def embeddings(self, context: Context) -> StoredEmbeddings:
         """Return the encoder behind the embedding store."""
         family = TextApiFamily(self.client(), self.batch_size) if self.is_remote else family_of(self.entry)
         # A remote encoder is asked several times at once, so it gets several requests' worth of texts at a time.
         size = self.batch_size * (self.access.concurrency if self.is_remote else 1)
-        return LocalEmbeddings(
-            LazyEncoder(self.spec, family),
+        return StoredEmbeddings(
+            LazyModel(self.spec, family),
             context.session.store,
             batch_size=size,
             progress=context.session.progress,

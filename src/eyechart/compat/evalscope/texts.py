@@ -14,7 +14,7 @@ from eyechart.compat.evalscope.context import Context
 from eyechart.compat.evalscope.text_models import PlannedText
 from eyechart.datasets.text_collection import collection_files, read_collection
 from eyechart.errors import EyechartError
-from eyechart.inference.embeddings import LocalEmbeddings
+from eyechart.inference.embeddings import StoredEmbeddings
 from eyechart.io.digests import digest_bytes
 from eyechart.metrics.vectors import Vectors
 from eyechart.models.rerankers.reranker import Reranker, Shortlist
@@ -93,7 +93,7 @@ class TextStep:
                 yield job, self._save(job, replace(found, ranking=again, reranker=reranker.card), start)
 
     def _vectors(
-        self, embeddings: LocalEmbeddings, asked: Questions, collection: TextCollection
+        self, embeddings: StoredEmbeddings, asked: Questions, collection: TextCollection
     ) -> tuple[Vectors, Vectors]:
         queries = self.encoder.with_prompt("query", [query.text for query in asked.queries])
         documents = self.encoder.with_prompt("document", [document.text for document in collection.documents])
@@ -152,7 +152,6 @@ class _Found:
 
 
 def _result(job: Job, found: _Found, outcome: Outcome, notices: list[Notice], seconds: float) -> Result:
-    metrics = outcome.metrics
     details = dict(outcome.details)
     if found.reranker is not None:
         details["reranker"] = asdict(found.reranker) | {"fingerprint": found.reranker.fingerprint}
@@ -163,11 +162,7 @@ def _result(job: Job, found: _Found, outcome: Outcome, notices: list[Notice], se
         pretrained="",
         task=job.task,
         language=job.dataset.language,
-        metrics={name: metric.value for name, metric in metrics.items()},
-        intervals={
-            name: (metric.low or 0.0, 1.0 if metric.high is None else metric.high) for name, metric in metrics.items()
-        },
-        chance={name: metric.chance for name, metric in metrics.items() if metric.chance is not None},
+        values=outcome.metrics,
         counts={"listed": scored + left_out, "scored": scored, "left_out": left_out},
         notices=tuple(asdict(notice) for notice in notices),
         details=details,

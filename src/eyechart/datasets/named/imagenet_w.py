@@ -39,8 +39,8 @@ def _watermark() -> Any:
 def _watermarked(sample: Sample) -> Sample:
     from torchvision.transforms import functional
 
-    image = sample.image.decode().convert("RGB")
+    image = sample.need_image().decode().convert("RGB")
     image = functional.resize(image, SIDE, functional.InterpolationMode.BICUBIC)
     tensor = functional.to_tensor(functional.center_crop(image, [SIDE, SIDE]))
     marked = functional.to_pil_image(_watermark()(tensor).clamp(0, 1))
-    return replace(sample, image=from_pixels(marked, f"{sample.image.source} with watermark"))
+    return replace(sample, image=from_pixels(marked, f"{sample.need_image().source} with watermark"))

@@ -30,9 +30,9 @@ def with_thumbnails(
         if sample.id in wanted:
             wanted.discard(sample.id)
             try:
-                found[sample.id] = thumbnail(sample.image)
+                found[sample.id] = thumbnail(sample.need_image())
             except DataError:
-                continue  # a broken image is counted where it was to be encoded
+                continue  # there is none, or it is broken, which is counted where it was to be encoded
             if not wanted:
                 break
     return [
