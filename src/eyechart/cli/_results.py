@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from eyechart.report.load import Loaded
+    from eyechart.report.load import Found, Loaded
 
 SHOWN = 5
 
@@ -23,3 +23,19 @@ def load(arguments: Sequence[str]) -> Loaded:
     if more > 0:
         print(f"left out: {more} more files that are not results", file=sys.stderr)
     return loaded
+
+
+def say_what_is_missing(found: Sequence[Found]) -> None:
+    """Say on the error stream which numbers are over fewer samples than listed, and which files were changed."""
+    from eyechart.errors import ResultError
+    from eyechart.report.means import read_checked
+    from eyechart.report.table import fewer_than_listed
+
+    for item in found:
+        fewer = ", ".join(fewer_than_listed(item.result))
+        if fewer:
+            print(f"fewer samples than listed: {item.result.path}: {fewer}", file=sys.stderr)
+        try:
+            read_checked(item.result)
+        except ResultError as error:
+            print(f"changed: {error.message}", file=sys.stderr)

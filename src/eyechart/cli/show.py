@@ -6,8 +6,6 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from eyechart.results import Result
     from eyechart.run import JobReport
 
@@ -23,16 +21,14 @@ def show_reports(reports: Sequence[JobReport], *, quiet: bool) -> None:
     results = [report.result for report in new_first if report.result is not None]
     if quiet or not results:
         return
-    more = len(results) - MOST
-    results = results[:MOST]
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=120)
-    console.print(result_table(results))
-    if more > 0:
+    console = Console(soft_wrap=True, markup=False, highlight=False)
+    for line in result_lines(results[:MOST]):
+        console.print(line, style="" if line.startswith("  ") else "bold")
+    if len(results) > MOST:
+        more = len(results) - MOST
         console.print(f"and {more} more results: `eyechart build` and `eyechart report` show all of a folder")
-    for line in dict.fromkeys(_notes(results)):
-        console.print(line, style="yellow", markup=False, highlight=False)
+    for line in dict.fromkeys(_notes(results[:MOST])):
+        console.print(line, style="yellow")
 
 
 def show_profiles(results: Sequence[Result]) -> None:
@@ -52,35 +48,36 @@ def show_profiles(results: Sequence[Result]) -> None:
     Console().print(table)
 
 
-def result_table(results: Sequence[Result]) -> Table:
-    """Lay out one row per metric."""
-    from rich.table import Table
-    from rich.text import Text
+def result_lines(results: Sequence[Result]) -> list[str]:
+    """Lay out a heading per result and below it a line per metric; nothing is cut, however narrow the terminal is."""
+    from eyechart.report.table import fewer_than_listed
+    from eyechart.report.words import align
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("model", overflow="fold")
-    for name in ("dataset", "language", "metric"):
-        table.add_column(name)
-    for name in ("value", "95 % interval", "chance", "n"):
-        table.add_column(name, justify="right")
-    last = None
+    best = any(metric.best is not None for result in results for metric in result.values.values())
+    header = ("  metric", "value", "95 % interval", "chance", *(["best"] if best else []), "n", "")
+    rows: list[tuple[str, ...]] = [header]
+    headings: dict[int, str] = {}
     for result in results:
-        if last is not None:
-            table.add_section()
-        for i, (name, value) in enumerate(result.metrics.items()):
-            low_high = result.intervals.get(name)
-            chance = result.chance.get(name)
-            heads = (result.model, result.dataset, result.language) if i == 0 else ("", "", "")
-            table.add_row(
-                *(Text(head) for head in heads),
-                name,
-                Text(f"{value:.4f}", style="bold"),
-                f"{low_high[0]:.4f} - {low_high[1]:.4f}" if low_high else "",
-                f"{chance:.4f}" if chance is not None else "",
-                str(result.counts.get("scored", "")) if i == 0 else "",
-            )
-        last = result
-    return table
+        headings[len(rows)] = _heading(result)
+        fewer = ", ".join(fewer_than_listed(result))
+        for name, metric in result.values.items():
+            interval = "" if metric.low is None else f"{metric.low:.4f} - {metric.high:.4f}"
+            n = result.counts.get("scored", "") if metric.n is None else metric.n
+            levels = (metric.chance, metric.best) if best else (metric.chance,)
+            rows.append((f"  {name}", f"{metric.value:.4f}", interval, *map(_level, levels), str(n), fewer))
+    lines: list[str] = []
+    for number, line in enumerate(align(rows, texts=1)):
+        lines += [headings[number], line] if number in headings else [line]
+    return lines
+
+
+def _heading(result: Result) -> str:
+    pretrained = "" if result.pretrained in ("", result.model) else f" {result.pretrained}"
+    return f"{result.model}{pretrained} on {result.dataset} ({result.language}, {result.task})"
+
+
+def _level(level: float | None) -> str:
+    return "" if level is None else f"{level:.4f}"
 
 
 def _notes(results: Sequence[Result]) -> Iterator[str]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from eyechart.errors import ResultError
 from eyechart.results import IDENTITY, Result
-from eyechart.results.older import as_values
+from eyechart.results.older import as_values, measures_of
 
 Row = Mapping[str, str]
 
@@ -52,6 +52,7 @@ def _from_table_row(row: Row, path: Path) -> Result:
             {key: value for key, value in numbers.items() if key not in bounds},
             {"intervals": {key: (numbers[f"{key}_low"], numbers[f"{key}_high"]) for key in sorted(bounded)}},
         ),
+        data={"measures": measures_of(row["task"])},
         path=path,
     )
 
@@ -80,6 +81,7 @@ def _from_evalscope_report(body: Mapping[str, Any], path: Path) -> Result:
         task="evalscope",
         language="en",
         values=as_values(_finite(metrics), {}),
+        data={"measures": measures_of("evalscope")},
         counts={key: value for key, value in counts.items() if value},
         path=path,
     )
@@ -100,7 +102,7 @@ def _from_mteb(body: Mapping[str, Any], path: Path) -> Result:
         task="mteb",
         language="en",
         values=as_values(_finite(kept), {"data": {"main_metric": "main_score"}}),
-        data={"split": split},
+        data={"split": split, "measures": measures_of("mteb")},
         path=path,
     )
 
@@ -140,7 +142,7 @@ def _from_vlm_table(rows: Sequence[Row], path: Path) -> Result:
         task="vlmevalkit",
         language="en",
         values=as_values(_as_fractions(metrics), {}),
-        data={"split": split} if split else {},
+        data={"measures": measures_of("vlmevalkit")} | ({"split": split} if split else {}),
         path=path,
     )
 

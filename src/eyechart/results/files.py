@@ -77,12 +77,19 @@ def read_result(path: str | Path) -> Result:
     return result_from_dict(body, path)
 
 
+def records_file(result: Result) -> Path | None:
+    """Return the file that a result names for its records; None if it names none."""
+    if result.path is None or not result.records.get("file"):
+        return None
+    # Only the name: a result file from elsewhere must not make us read outside its own folder.
+    return result.path.parent / Path(str(result.records["file"])).name
+
+
 def read_records(result: Result) -> Iterator[dict[str, Any]]:
     """Stream the records of a result; none if it has no records file."""
-    if result.path is None or not result.records:
-        return
-    # Only the name: a result file from elsewhere must not make us read outside its own folder.
-    yield from read_json_lines(result.path.parent / Path(str(result.records["file"])).name)
+    path = records_file(result)
+    if path is not None:
+        yield from read_json_lines(path)
 
 
 def read_json_lines(path: Path) -> Iterator[dict[str, Any]]:

@@ -1,0 +1,124 @@
+"""A metric as the mean of its records' numbers: for one model, and side by side for several."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from eyechart.errors import ResultError
+from eyechart.report.records import Floats, Ints, RecordColumns, read_columns
+from eyechart.results import Result
+from eyechart.types import MeanOf
+
+TOLERANCE = 1e-6
+"""Records hold rounded numbers, so that their mean is the metric up to this."""
+
+
+@dataclass(frozen=True)
+class MeanRows:
+    """The records that a metric is the mean of."""
+
+    ids: tuple[str, ...]
+    values: Floats
+    units: tuple[str, ...] | None
+    """What each record belongs to (its image), where records are not independent."""
+    groups: tuple[str, ...] | None
+    """Groups that count alike, whatever their size."""
+    unscored: frozenset[str] = frozenset()
+    """Records that would count if they had a number."""
+
+    def mean(self) -> float:
+        """Return the metric."""
+        return float((self.values * _weights(self.groups, len(self.ids))).mean())
+
+
+@dataclass(frozen=True)
+class AlignedRows:
+    """The records that several models have, in one order."""
+
+    ids: tuple[str, ...]
+    values: Floats
+    """Models x records; the mean of a row is the model's metric."""
+    units: tuple[str, ...] | None
+    left_out: int
+    """Records that only some of the models have a number for."""
+
+
+def rows_of(columns: RecordColumns, mean_of: MeanOf) -> MeanRows:
+    """Pick the records that count for a metric, and their numbers."""
+    numbers = columns.numbers[mean_of.field]
+    counts = np.ones(len(numbers), bool)
+    for name, wanted in mean_of.where.items():
+        counts &= np.array([value == wanted for value in columns.names[name]], bool)
+    known = np.isfinite(numbers) if mean_of.at_most is None else ~np.isnan(numbers)
+    kept = np.flatnonzero(counts & known)
+    values = numbers[kept] if mean_of.at_most is None else (numbers[kept] <= mean_of.at_most).astype(np.float64)
+    ids = columns.ids if kept.size == len(columns.ids) else tuple(columns.ids[i] for i in kept)
+
+    def named(field: str) -> tuple[str, ...] | None:
+        return tuple(columns.names[field][i] or columns.ids[i] for i in kept) if field else None
+
+    unscored = frozenset(columns.ids[i] for i in np.flatnonzero(counts & ~known))
+    return MeanRows(ids, values, named(mean_of.cluster), named(mean_of.balance), unscored)
+
+
+def align(parts: Sequence[MeanRows]) -> AlignedRows | None:
+    """Put the records of several models side by side by their ids; None if there is none that all have."""
+    first = parts[0]
+    common = set(first.ids).intersection(*(part.ids for part in parts[1:]))
+    if not common:
+        return None
+    seen = common.union(*(part.ids for part in parts), *(part.unscored for part in parts))
+    order = tuple(name for name in first.ids if name in common)
+    places = [_places(part.ids, order) for part in parts]
+
+    def own(names: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        return None if names is None else tuple(names[i] for i in places[0])
+
+    values = np.stack([part.values[place] for part, place in zip(parts, places, strict=True)])
+    values *= _weights(own(first.groups), len(order))
+    return AlignedRows(order, values, own(first.units), len(seen) - len(order))
+
+
+def _places(ids: tuple[str, ...], order: tuple[str, ...]) -> Ints:
+    if ids == order:
+        return np.arange(len(order))
+    place = {name: i for i, name in enumerate(ids)}
+    return np.array([place[name] for name in order], np.int64)
+
+
+def read_checked(result: Result, *, keep: int = 0) -> RecordColumns | None:
+    """Read the records of a result, and see that its metrics are those of the records; None without records.
+
+    Raises:
+        ResultError: If the records, or a metric that is a mean of them, were changed after the run.
+    """
+    columns = read_columns(result, keep=keep)
+    if columns is None:
+        return None
+    for name, metric in result.values.items():
+        if metric.mean_of is None:
+            continue
+        try:
+            rows = rows_of(columns, metric.mean_of)
+        except (TypeError, ValueError) as error:
+            raise ResultError(f"{result.path} is damaged: {name}: {error}.") from error
+        mean = rows.mean() if rows.ids else metric.value
+        if not math.isclose(mean, metric.value, rel_tol=TOLERANCE, abs_tol=TOLERANCE):
+            raise ResultError(
+                f"{result.path}: {name} is {metric.value:.6g}, but the mean of its records is {mean:.6g}.",
+                advice="The file was changed after the run: run the job again, or leave the result out.",
+            )
+    return columns
+
+
+def _weights(groups: Sequence[str] | None, count: int) -> Floats:
+    """Weigh records so that their mean is the mean over groups of each group's mean."""
+    if groups is None:
+        return np.ones(count)
+    number: dict[str, int] = {}
+    places = np.array([number.setdefault(name, len(number)) for name in groups], np.int64)
+    return np.asarray(count / (len(number) * np.bincount(places)[places]), np.float64)
