@@ -93,6 +93,24 @@ def test_what_is_not_known_to_be_the_same_is_not_the_same(tmp_path, part, now):
     assert WORDS[part] in why
 
 
+def test_a_result_that_was_changed_by_hand_is_made_again(tmp_path):
+    this = job(tmp_path / "r.json")
+    write_result(result(job={"identity": NOW}), [], this.output)
+    this.output.write_text(this.output.read_text().replace("0.5", "0.9"))
+
+    assert read_result(this.output).altered
+    assert "was changed" in is_done(this, NOW)[1]
+
+
+def test_a_result_whose_records_were_cut_is_made_again(tmp_path):
+    this = job(tmp_path / "r.json")
+    write_result(result(job={"identity": NOW}), [{"id": "a"}, {"id": "b"}], this.output)
+    records = tmp_path / "r.records.jsonl"
+    records.write_text(records.read_text()[:12])
+
+    assert "records" in is_done(this, NOW)[1]
+
+
 def test_a_result_that_does_not_say_what_it_was_made_from_is_made_again(tmp_path):
     path = tmp_path / "r.json"
     names = {"dataset": "wds/x", "model": "m", "pretrained": "p", "task": "t", "language": "en"}

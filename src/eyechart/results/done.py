@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from eyechart.errors import ResultError
-from eyechart.results.files import read_result
+from eyechart.results.files import read_result, records_file
 from eyechart.results.result import Result
 from eyechart.types import Job
 
@@ -26,6 +26,11 @@ def is_done(job: Job, now: Mapping[str, str | None]) -> tuple[Result | None, str
         result = read_result(job.output)
     except ResultError as error:
         return None, error.message
+    if result.altered:
+        return None, f"{job.output} was changed after it was written"
+    records = records_file(result)
+    if records is not None and (not records.is_file() or records.stat().st_size != result.records.get("bytes")):
+        return None, f"the records of {job.output} are not those that were written"
     then = result.job.get("identity")
     if not isinstance(then, Mapping):
         return None, f"{job.output} does not say what it was made from"

@@ -16,7 +16,7 @@ from eyechart.errors import ResultError
 from eyechart.io.untrusted import is_number
 from eyechart.results.older import as_values, form_of
 from eyechart.results.result import IDENTITY, Result
-from eyechart.types import MeanOf, Metric
+from eyechart.types import MeanOf, Metric, digest_json
 
 SCHEMA = 2
 _PLAIN = ("counts", "notices", "failures", "details", "model_card", "data", "provenance", "job", "records")
@@ -24,7 +24,7 @@ _MAPPINGS = ("counts", "details", "model_card", "data", "provenance", "job", "re
 _LISTS = ("notices", "failures")
 _OLD = ("intervals", "chance")
 """Keys of version 0.1, which ``metric_values`` replace."""
-_OURS = frozenset({"metrics", "metric_values", "schema", *IDENTITY, *_PLAIN, *_OLD})
+_OURS = frozenset({"metrics", "metric_values", "schema", "checksum", *IDENTITY, *_PLAIN, *_OLD})
 
 
 def result_to_dict(result: Result) -> dict[str, Any]:
@@ -43,6 +43,11 @@ def result_to_dict(result: Result) -> dict[str, Any]:
     }
     cleaned: dict[str, Any] = _clean(body)
     return cleaned
+
+
+def checksum(body: Mapping[str, Any]) -> str:
+    """Return the digest of everything that a result file says, but for the digest itself."""
+    return digest_json({key: value for key, value in body.items() if key != "checksum"})
 
 
 def result_from_dict(body: Mapping[str, Any], path: Path) -> Result:
@@ -79,6 +84,7 @@ def _from_dict(body: Mapping[str, Any], path: Path) -> Result:
         **plain,
         extra={key: value for key, value in body.items() if key not in _OURS},
         path=path,
+        altered="checksum" in body and body["checksum"] != checksum(body),
     )
 
 

@@ -106,8 +106,9 @@ class Table:
 
     def get(self, digests: Digests) -> Vectors:
         """Return the vectors for keys that are all present, in the order of the keys."""
+        missing = self.missing(digests)  # verifies what is about to be read
         at = self._index.find(digests)
-        if (at < 0).any():
+        if missing.any():
             raise KeyError(f"{int((at < 0).sum())} keys are not in the store")
         parts, rows = self._index.part[at], self._index.row[at]
         out: Vectors | None = None
