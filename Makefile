@@ -102,3 +102,8 @@ ONLY ?=
 trust: $(DEV)/.done
 	$(DEV)/bin/python benchmarks/trust.py --only "$(ONLY)"
 .PHONY: trust
+
+# Small faults in the core, one at a time: a test must notice each.
+mutants: $(DEV)/.done
+	$(DEV)/bin/python benchmarks/mutants.py --only "$(ONLY)"
+.PHONY: mutants
