@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from eyechart.errors import DataError, missing_extra
+from eyechart.io.cells import is_formula
 from eyechart.io.files import write_atomic
 from eyechart.vlm.rows import Table
 
@@ -66,7 +67,7 @@ def _cell(sheet: Any, value: Any) -> Any:
     text = re.sub(r"_(x[0-9A-F]{0,4})?$", "", text[:LIMIT]) if len(text) > LIMIT else text
     cell = WriteOnlyCell(sheet, text)
     cell.data_type = "s"
-    cell.quotePrefix = text.startswith(("=", "+", "-", "@"))
+    cell.quotePrefix = is_formula(str(value))  # the spreadsheet's own apostrophe, which is no part of the text
     return cell
 
 
