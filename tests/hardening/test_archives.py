@@ -2,6 +2,7 @@
 
 import io
 import tarfile
+import time
 import zipfile
 
 import pytest
@@ -158,6 +159,61 @@ def test_a_spreadsheet_that_claims_two_thousand_million_rows_is_refused(tmp_path
 
     with pytest.raises(DataError, match="more than 1000 rows"):
         read_xlsx(sheet(tmp_path / "p.xlsx", {b'<row r="3"': b'<row r="2000000000"', b'r="A3"': b'r="A2000000000"'}))
+
+
+END = b"</sheetData>"
+
+
+def test_cells_far_to_the_right_of_a_spreadsheet_cost_nothing(tmp_path):
+    """Filled up to the last column, twenty thousand rows are three hundred million cells."""
+    rows = b"".join(b'<row r="%d"><c r="XFD%d"><v>7</v></c></row>' % (i, i) for i in range(4, 20_004))
+    path = sheet(tmp_path / "p.xlsx", {END: rows + END})
+    start = time.process_time()
+
+    table = read_xlsx(path)
+
+    assert time.process_time() - start < 2
+    assert table["index"] == [1, 2]  # what stands under no name is nobody's
+
+
+def test_a_row_far_below_costs_nothing(tmp_path):
+    path = sheet(tmp_path / "p.xlsx", {END: b'<row r="1000000"><c r="A1000000"><v>7</v></c></row>' + END})
+    start = time.process_time()
+
+    assert read_xlsx(path)["index"] == [1, 2, 7]
+    assert time.process_time() - start < 2
+
+
+def test_a_spreadsheet_with_too_many_columns_is_refused(tmp_path):
+    far = b'<c r="XFD1" t="inlineStr"><is><t>far</t></is></c></row><row r="2"'
+
+    with pytest.raises(DataError, match="more than 256 columns"):
+        read_xlsx(sheet(tmp_path / "p.xlsx", {b'</row><row r="2"': far}))
+
+
+def test_a_spreadsheet_with_too_many_cells_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(xlsx, "MAX_CELLS", 1000)
+    write_xlsx(tmp_path / "p.xlsx", ["a", "b"], [[1, None]] * 501)
+
+    with pytest.raises(DataError, match="more than 1000 cells"):
+        read_xlsx(tmp_path / "p.xlsx")
+
+
+def test_a_spreadsheet_is_read_whole_whatever_it_says_of_its_size(tmp_path):
+    path = sheet(tmp_path / "p.xlsx", {b"<sheetData>": b'<dimension ref="A1:A2"/><sheetData>'})
+
+    assert read_xlsx(path).to_dict() == [{"index": 1, "prediction": "a"}, {"index": 2, "prediction": "b"}]
+
+
+def test_a_column_without_a_name_is_left_out_and_moves_no_other(tmp_path):
+    import openpyxl
+
+    book = openpyxl.Workbook()
+    for row in (["index", None, "prediction"], [1, "comment", "a"]):
+        book.active.append(row)
+    book.save(tmp_path / "p.xlsx")
+
+    assert read_xlsx(tmp_path / "p.xlsx").to_dict() == [{"index": 1, "prediction": "a"}]
 
 
 def test_entities_in_a_spreadsheet_do_not_multiply(tmp_path):
