@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from eyechart.errors import DataError
-from eyechart.io.digests import digest_bytes
+from eyechart.io.digests import digest_bytes, file_digest
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -56,23 +56,38 @@ class ImageRef:
         """Return the encoded bytes."""
         if self.data is not None:
             return self.data
+        try:
+            return self._file().read_bytes()
+        except OSError as error:
+            raise self._unreadable(error) from error
+
+    def load(self) -> ImageRef:
+        """Return the same image with its bytes in memory: its digest and its pixels are then of the same bytes."""
+        return replace(self, data=self.read())
+
+    def digest(self) -> bytes:
+        """Return the content digest, the image's name in the embedding store; a file that is as it was is not read."""
+        content = file_digest(self._file()) if self.data is None else digest_bytes(self.data)
+        return digest_bytes(content + repr(self.box).encode()) if self.box else content
+
+    def _file(self) -> Path:
+        """Return the path of a plain file of a decent size."""
         if self.path is None:
             raise DataError(f"{self.source}: the image has neither bytes nor a path.")
         try:
             found = self.path.stat()
-            if not stat.S_ISREG(found.st_mode):
-                raise DataError(f"{self.source}: not a plain file.", advice="Devices and pipes are not read.")
-            if found.st_size > MAX_BYTES:
-                raise DataError(
-                    f"{self.source}: the image file has {found.st_size} bytes, more than the limit of {MAX_BYTES}."
-                )
-            return self.path.read_bytes()
         except OSError as error:
-            raise DataError(f"{self.source}: cannot read the image ({error.strerror}).") from error
+            raise self._unreadable(error) from error
+        if not stat.S_ISREG(found.st_mode):
+            raise DataError(f"{self.source}: not a plain file.", advice="Devices and pipes are not read.")
+        if found.st_size > MAX_BYTES:
+            raise DataError(
+                f"{self.source}: the image file has {found.st_size} bytes, more than the limit of {MAX_BYTES}."
+            )
+        return self.path
 
-    def digest(self) -> bytes:
-        """Return the content digest, the image's name in the embedding store."""
-        return digest_bytes(self.read() + (repr(self.box).encode() if self.box else b""))
+    def _unreadable(self, error: OSError) -> DataError:
+        return DataError(f"{self.source}: cannot read the image ({error.strerror}).")
 
     def decode(self) -> Image.Image:
         """Decode the image completely, in its own mode.
