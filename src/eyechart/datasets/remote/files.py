@@ -11,9 +11,6 @@ from eyechart.io.digests import file_digest
 from eyechart.io.files import cache_root
 from eyechart.io.progress import Progress
 
-COMMON_SPLITS = ("test", "train", "val", "valid", "validation", "trainval")
-"""Splits that are tried to tell a missing split from a missing dataset, where a place cannot be listed."""
-
 
 class Files(Protocol):
     """What a dataset needs of the place where its files are. Names are relative, with slashes."""

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
 from eyechart.api.transport import is_loopback
+from eyechart.datasets.layout import COMMON_SPLITS
 from eyechart.datasets.remote.download import Head, alone, download, read_head, read_small, refuse_inward
 from eyechart.datasets.remote.errors import no_dataset, not_cached, redacted
-from eyechart.datasets.remote.files import COMMON_SPLITS
 from eyechart.datasets.tarshard import check_whole
 from eyechart.errors import DataError
 from eyechart.io.digests import file_digest
