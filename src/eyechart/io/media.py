@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from eyechart.errors import DataError
+from eyechart.io.depth import eight_bits, known_range
 from eyechart.io.digests import digest_bytes, file_digest
+from eyechart.io.whole import damage_of
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -108,13 +110,13 @@ def decode_image(data: bytes, source: str) -> Image.Image:
     try:
         image = open_image(data, source)
         image.load()
+        return known_range(image, source)
     except DataError:
         raise
     except Exception as error:
         # Pillow's plugins raise a dozen kinds of exception on hostile bytes; none of them is a fault of ours.
         reason = str(error) or type(error).__name__
         raise DataError(f"{source}: cannot decode the image ({reason}).") from error
-    return image
 
 
 def image_size(data: bytes, source: str) -> tuple[int, int]:
@@ -128,7 +130,7 @@ def image_size(data: bytes, source: str) -> tuple[int, int]:
 
 
 def open_image(data: bytes, source: str) -> Image.Image:
-    """Read an image's header and check its size, before any pixel is decoded."""
+    """Read an image's header and check its size and that it is whole, before any pixel is decoded."""
     from PIL import Image
 
     if len(data) > MAX_BYTES:
@@ -136,6 +138,9 @@ def open_image(data: bytes, source: str) -> Image.Image:
     Image.init()
     image = Image.open(io.BytesIO(data), formats=[name for name in FORMATS if name in Image.OPEN])
     _check_size(image.width, image.height, source)
+    damage = damage_of(data, str(image.format))
+    if damage:
+        raise DataError(f"{source}: cannot decode the image ({damage}).", advice="Copy or download it again.")
     return image
 
 
@@ -154,7 +159,12 @@ def _check_size(width: int, height: int, source: str) -> None:
 
 
 def to_rgb(image: Image.Image) -> Image.Image:
-    """Return the image in RGB, transparency dropped, before any transform: so do webdataset and torchvision."""
+    """Return the image in RGB, transparency dropped, before any transform: so do webdataset and torchvision.
+
+    Raises:
+        DataError: If its values have no known range.
+    """
+    image = eight_bits(image)
     if image.mode == "P" and "transparency" in image.info:
         # The same colours as a direct conversion, without Pillow's warning.
         image = image.convert("RGBA")
