@@ -132,9 +132,9 @@ def plan_jobs(config: Config, say: Callable[[str], object] = warnings.warn) -> l
         enumerate(names), dict.fromkeys(config.language), dict.fromkeys(config.task)
     ):
         try:
-            spec = dataset_spec(config, name, language)
+            dataset = dataset_spec(config, name, language)
             options = _task_options(config, number, len(names))
-            benchmarks[name, language, task] = planner.benchmark(spec, task, options, group_by=config.group_by)
+            benchmarks[name, language, task] = planner.benchmark(dataset, task, options, group_by=config.group_by)
         except LanguageError as error:
             left_out.setdefault(f"{name} ({language})", error)
     if left_out and not benchmarks:

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Protocol, TextIO, TypeVar
 
-T = TypeVar("T")
-
 from eyechart.io.terminal import make_console, visible, write_message
+
+T = TypeVar("T")
 
 PLAIN_INTERVAL = 10.0
 """Seconds between two lines of the plain form, so that a log of an hour stays readable."""

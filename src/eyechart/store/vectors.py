@@ -99,7 +99,10 @@ class Table:
                 advice="Try --precision fp32, and check the weights.",
             )
         name = f"{time.time_ns():020d}-{secrets.token_hex(4)}.safetensors"
-        tensors = {"keys": np.ascontiguousarray(digests), "vectors": np.ascontiguousarray(vectors, np.float32)}
+        tensors: dict[str, NDArray[Any]] = {
+            "keys": np.ascontiguousarray(digests),
+            "vectors": np.ascontiguousarray(vectors, np.float32),
+        }
         self._blobs.write(name, save(tensors, {key: _checksum(tensor) for key, tensor in tensors.items()}))
         self._verified.add(name)
         self._extend([(name, digests)])
