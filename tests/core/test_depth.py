@@ -5,13 +5,13 @@ import struct
 
 import numpy as np
 import pytest
-from eyechart.results.thumbnails import thumbnail
 from PIL import Image
 from skimage import data as photographs
 
 from eyechart.datasets.recode import recode
 from eyechart.errors import DataError
 from eyechart.io.media import ImageRef, decode_image, to_rgb
+from eyechart.results.thumbnails import thumbnail
 
 GREY = photographs.camera()[::4, ::4]
 """A photograph in eight bits."""

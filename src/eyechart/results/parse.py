@@ -58,7 +58,7 @@ def result_from_dict(body: Mapping[str, Any], path: Path) -> Result:
     Raises:
         ResultError: If a part is of another kind than ours are: whoever reads the result later relies on that.
     """
-    wrong = [key for key in _MAPPINGS if not isinstance(body.get(key, {}), Mapping)]
+    wrong = [key for key in (*_MAPPINGS, *_OLD, "metric_values") if not isinstance(body.get(key, {}), Mapping)]
     wrong += [key for key in _LISTS if not _is_list_of_mappings(body.get(key, []))]
     try:
         if wrong:
