@@ -6,6 +6,8 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from eyechart.io.terminal import write_message
+
 if TYPE_CHECKING:
     from eyechart.report.load import Found, Loaded
 
@@ -18,10 +20,10 @@ def load(arguments: Sequence[str]) -> Loaded:
 
     loaded = load_results(arguments)
     for skipped in loaded.skipped[:SHOWN]:
-        print(f"left out: {skipped.reason}", file=sys.stderr)
+        write_message(f"left out: {skipped.reason}\n", sys.stderr)
     more = len(loaded.skipped) - SHOWN
     if more > 0:
-        print(f"left out: {more} more files that are not results", file=sys.stderr)
+        write_message(f"left out: {more} more files that are not results\n", sys.stderr)
     return loaded
 
 
@@ -34,8 +36,8 @@ def say_what_is_missing(found: Sequence[Found]) -> None:
     for item in found:
         fewer = ", ".join(fewer_than_listed(item.result))
         if fewer:
-            print(f"fewer samples than listed: {item.result.path}: {fewer}", file=sys.stderr)
+            write_message(f"fewer samples than listed: {item.result.path}: {fewer}\n", sys.stderr)
         try:
             read_checked(item.result)
         except ResultError as error:
-            print(f"changed: {error.message}", file=sys.stderr)
+            write_message(f"changed: {error.message}\n", sys.stderr)

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING
+
+from eyechart.io.cells import one_line
+from eyechart.io.terminal import make_console
 
 if TYPE_CHECKING:
     from eyechart.results import Result
@@ -15,13 +19,11 @@ MOST = 200
 
 def show_reports(reports: Sequence[JobReport], *, quiet: bool) -> None:
     """Print results with intervals and chance, then what was noticed and what failed."""
-    from rich.console import Console
-
     new_first = sorted(reports, key=lambda report: report.skipped)
     results = [report.result for report in new_first if report.result is not None]
     if quiet or not results:
         return
-    console = Console(soft_wrap=True, markup=False, highlight=False)
+    console = make_console(soft_wrap=True)
     for line in result_lines(results[:MOST]):
         console.print(line, style="" if line.startswith("  ") else "bold")
     if len(results) > MOST:
@@ -33,19 +35,18 @@ def show_reports(reports: Sequence[JobReport], *, quiet: bool) -> None:
 
 def show_profiles(results: Sequence[Result]) -> None:
     """Print where the time of each job went."""
-    from rich.console import Console
     from rich.table import Table
 
     from eyechart.io.stopwatch import PHASES
 
     table = Table(box=None, pad_edge=False, header_style="bold", title="seconds", title_justify="left")
     for name in ("phase", *(f"{result.dataset} ({result.language})" for result in results)):
-        table.add_column(name, justify="left" if name == "phase" else "right")
+        table.add_column(one_line(name), justify="left" if name == "phase" else "right")
     for phase in (*PHASES, "total"):
         seconds = [result.provenance.get("profile", {}).get(phase) for result in results]
         if any(seconds):
             table.add_row(phase, *("" if value is None else f"{value:.3f}" for value in seconds))
-    Console().print(table)
+    make_console().print(table)
 
 
 def result_lines(results: Sequence[Result]) -> list[str]:
@@ -54,26 +55,24 @@ def result_lines(results: Sequence[Result]) -> list[str]:
     from eyechart.report.words import align
 
     best = any(metric.best is not None for result in results for metric in result.values.values())
-    header = ("  metric", "value", "95 % interval", "chance", *(["best"] if best else []), "n", "")
-    rows: list[tuple[str, ...]] = [header]
-    headings: dict[int, str] = {}
+    rows: list[tuple[str, ...]] = [("metric", "value", "95 % interval", "chance", *(["best"] if best else []), "n", "")]
     for result in results:
-        headings[len(rows)] = _heading(result)
         fewer = ", ".join(fewer_than_listed(result))
         for name, metric in result.values.items():
             interval = "" if metric.low is None else f"{metric.low:.4f} - {metric.high:.4f}"
             n = result.counts.get("scored", "") if metric.n is None else metric.n
             levels = (metric.chance, metric.best) if best else (metric.chance,)
-            rows.append((f"  {name}", f"{metric.value:.4f}", interval, *map(_level, levels), str(n), fewer))
-    lines: list[str] = []
-    for number, line in enumerate(align(rows, texts=1)):
-        lines += [headings[number], line] if number in headings else [line]
+            rows.append((name, f"{metric.value:.4f}", interval, *map(_level, levels), str(n), fewer))
+    aligned = (f"  {line}" for line in align(rows, texts=1))
+    lines = [next(aligned)]
+    for result in results:
+        lines += [_heading(result), *islice(aligned, len(result.values))]
     return lines
 
 
 def _heading(result: Result) -> str:
     pretrained = "" if result.pretrained in ("", result.model) else f" {result.pretrained}"
-    return f"{result.model}{pretrained} on {result.dataset} ({result.language}, {result.task})"
+    return one_line(f"{result.model}{pretrained} on {result.dataset} ({result.language}, {result.task})")
 
 
 def _level(level: float | None) -> str:

@@ -10,30 +10,20 @@ is the folder of text retrieval.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from eyechart.datasets.images import ImageFinder
 from eyechart.datasets.rows import Problems, RowDataset
 from eyechart.datasets.text_collection import CORPUS, QUERIES, json_rows, read_relevance
 from eyechart.errors import DataError
-from eyechart.types import DatasetInfo, DatasetSpec, Document, Sample, TextCollection, digest_json
+from eyechart.types import DatasetInfo, DatasetSpec, Document, Sample, TextCollection
 
 IMAGES = ("{image}", "images/{image}")
 PICTURE = "image"
 
 
-@dataclass(frozen=True)
-class CollectionDataset(RowDataset):
-    """The images of a collection; texts and relevance are in its description."""
-
-    def signature(self) -> str:
-        """Digest images, texts and relevance."""
-        return digest_json([super().signature(), repr(self.info.collection)])
-
-
-def open_collection(spec: DatasetSpec) -> CollectionDataset:
-    """Read a folder; every bad line is reported with its number."""
+def open_collection(spec: DatasetSpec) -> RowDataset:
+    """Read a folder: its images are samples, texts and relevance the description; every bad line is reported."""
     root = Path(spec.root)
     if not root.is_dir():
         raise DataError(f"There is no folder {root}.", advice="Check --dataset_root.")
@@ -49,7 +39,7 @@ def open_collection(spec: DatasetSpec) -> CollectionDataset:
     relevance = read_relevance(root, spec.split, queries)
     collection = TextCollection(documents, queries, relevance)
     info = DatasetInfo(spec.name, "collection", spec.split, spec.language, source=str(root), collection=collection)
-    return CollectionDataset(info, tuple(refs.values()))
+    return RowDataset(info, tuple(refs.values()))
 
 
 def _items(path: Path, finder: ImageFinder, refs: dict[str, Sample]) -> tuple[Document, ...]:

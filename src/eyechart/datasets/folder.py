@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from eyechart.datasets.classes import class_info, read_class_texts
-from eyechart.datasets.layout import first_existing, own_split
+from eyechart.datasets.layout import COMMON_SPLITS, check_only_split, first_existing, no_such_split, own_split
 from eyechart.datasets.rows import RowDataset
 from eyechart.errors import DataError
 from eyechart.io.media import ImageRef
@@ -15,7 +15,7 @@ EXTENSIONS = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif"
 
 
 def open_folder(spec: DatasetSpec) -> RowDataset:
-    """Read class folders; if the root has a folder named like the split, that one is read.
+    """Read class folders: those in the folder named like the split, or the root's own, which are the split "test".
 
     Class names are the folders' names in sorted order with underscores as spaces; a ``classnames.txt`` beside them
     (one name per folder, in that order), the catalogue or ``--custom_classname_file`` replaces them.
@@ -40,15 +40,24 @@ def open_folder(spec: DatasetSpec) -> RowDataset:
 
 
 def _base(root: Path, spec: DatasetSpec) -> Path:
-    """Return the folder of class folders: what the catalogue says, else the split's folder, else the root."""
+    """Return the folder of class folders: what the catalogue says, else the split's folder, else the undivided root."""
     candidates = spec.options.get("source", {}).get("folders")
     split = own_split(spec)
     if candidates is None:
-        return root / split if (root / split).is_dir() else root
+        return root / split if (root / split).is_dir() else _undivided(root, spec)
     found = first_existing(root, candidates, split=split)
     if found is None:
         raise DataError(f"{spec.name}: {root} has none of {', '.join(candidates)}.", advice="Check --dataset_root.")
     return found
+
+
+def _undivided(root: Path, spec: DatasetSpec) -> Path:
+    """Return the root if it holds classes and no splits, and the split of such a folder is meant."""
+    known = [name for name in COMMON_SPLITS if (root / name).is_dir() and class_folders(root / name)]
+    if known:
+        raise no_such_split(spec.name, spec.split, known)
+    check_only_split(spec, "A folder is divided by folders in it, such as train and test, each with all classes.")
+    return root
 
 
 def class_folders(base: Path) -> list[Path]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from eyechart.datasets.layout import check_only_split
 from eyechart.datasets.rows import Problems, RowDataset, find_image
 from eyechart.errors import DataError
 from eyechart.io.media import ImageRef
@@ -16,6 +17,7 @@ FILE = "image_queries.jsonl"
 
 def open_jsonl(spec: DatasetSpec) -> RowDataset:
     """Read the file completely; every bad line is reported with its number."""
+    check_only_split(spec, f"{FILE} is not divided: each split needs a folder of its own.")
     root = Path(spec.root)
     path = root / FILE if root.is_dir() or root.suffix != ".jsonl" else root
     if not path.is_file():

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from eyechart.datasets.images import ImageFinder
+from eyechart.datasets.layout import check_only_split
 from eyechart.datasets.rows import Problems, RowDataset
 from eyechart.errors import DataError
 from eyechart.io.untrusted import parse_json, text_lines
@@ -25,6 +26,7 @@ _OWN_KEYS = {"id", "image_1", "image_2", "score"}
 
 def open_pairs(spec: DatasetSpec) -> RowDataset:
     """Read two samples per pair; every bad line is reported with its number."""
+    check_only_split(spec, f"{FILE} is not divided: each split needs a folder of its own.")
     path = Path(spec.root) / FILE
     if not path.is_file():
         raise DataError(f"There is no {path}.", advice="Each line of it names two images and a score.")

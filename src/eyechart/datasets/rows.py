@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from eyechart.datasets.content import digest_info, digest_samples
 from eyechart.errors import DataError
 from eyechart.io.untrusted import is_file
 from eyechart.types import DatasetInfo, Sample, digest_json
@@ -27,7 +28,7 @@ class RowShard:
 
 @dataclass(frozen=True)
 class RowDataset:
-    """Samples that refer to image files."""
+    """Samples in memory, most of which refer to image files."""
 
     info: DatasetInfo
     samples: tuple[Sample, ...]
@@ -38,10 +39,8 @@ class RowDataset:
         return [RowShard(f"rows {i}-", self.samples[i : i + ROWS_PER_SHARD]) for i in starts]
 
     def signature(self) -> str:
-        """Digest the rows themselves (not the images)."""
-        return digest_json(
-            [[s.id, s.need_image().source, s.label, s.labels, s.texts, dict(s.meta)] for s in self.samples]
-        )
+        """Digest the description and the rows with the content of their images."""
+        return digest_json([digest_info(self.info), digest_samples(self.samples)])
 
 
 class Problems:

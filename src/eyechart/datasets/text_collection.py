@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from eyechart.datasets.layout import ONLY_SPLIT, no_such_split
 from eyechart.datasets.rows import Problems
 from eyechart.errors import DataError
 from eyechart.io.files import write_atomic
@@ -41,8 +42,12 @@ def read_collection(folder: Path, split: str = "test") -> TextCollection:
 
 
 def read_relevance(folder: Path, split: str, queries: Iterable[Document]) -> dict[str, dict[str, float]]:
-    """Read how relevant which document is to which query."""
+    """Read how relevant which document is to which query: ``qrels.jsonl`` is of the split "test" alone."""
     table = folder / "qrels" / f"{split}.tsv"
+    if split != ONLY_SPLIT and not table.is_file():
+        raise no_such_split(
+            str(folder), split, _splits(folder), f"The relevance of a split goes into qrels/{split}.tsv."
+        )
     path = table if table.is_file() else folder / QRELS
     known = {query.id for query in queries}
     problems = Problems(path)
@@ -55,6 +60,11 @@ def read_relevance(folder: Path, split: str, queries: Iterable[Document]) -> dic
             relevance.setdefault(str(row["query-id"]), {})[str(row["corpus-id"])] = float(row["score"])
     problems.raise_if_any()
     return relevance
+
+
+def _splits(folder: Path) -> list[str]:
+    tables = {path.stem for path in (folder / "qrels").glob("*.tsv")}
+    return sorted(tables | ({ONLY_SPLIT} if (folder / QRELS).is_file() else set())) or ["none"]
 
 
 def write_collection(collection: TextCollection, folder: Path, split: str = "test") -> None:

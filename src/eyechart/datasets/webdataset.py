@@ -16,6 +16,7 @@ from functools import cached_property
 from pathlib import Path
 
 from eyechart.datasets.classes import CLASSNAMES, TEMPLATES, class_info, read_class_texts
+from eyechart.datasets.content import digest_info
 from eyechart.datasets.layout import is_url
 from eyechart.datasets.remote import Files, open_files
 from eyechart.datasets.targets import objective_texts, target_maker
@@ -96,8 +97,8 @@ class WebDataset:
         return [FileShard(self.files, name, make) for name in self._sizes]
 
     def signature(self) -> str:
-        """Digest the sizes of the shards."""
-        return digest_json(list(self._sizes.values()))
+        """Digest the description and the versions of the shards; nothing is fetched that has one where it lies."""
+        return digest_json([digest_info(self.info), [self.files.version(name) for name in self._sizes]])
 
     def fetch(self, progress: Progress) -> None:
         """Bring all shards here."""

@@ -94,8 +94,10 @@ def read_checked(result: Result, *, keep: int = 0) -> RecordColumns | None:
     """Read the records of a result, and see that its metrics are those of the records; None without records.
 
     Raises:
-        ResultError: If the records, or a metric that is a mean of them, were changed after the run.
+        ResultError: If the file, its records, or a metric that is a mean of them, were changed after the run.
     """
+    if result.altered:
+        raise ResultError(f"{result.path} was changed after it was written.", advice="Run the job again.")
     columns = read_columns(result, keep=keep)
     if columns is None:
         return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from eyechart.io.cells import one_line
 from eyechart.report.compare import Difference, PairwiseComparison
 from eyechart.report.formats import metric_label
 from eyechart.report.ranking import SuiteRanking
@@ -16,8 +17,8 @@ HEADER = ("benchmark", "metric", "n", "A", "B", "B - A", "95 % interval", "only 
 def comparison_text(table: ResultTable, comparison: PairwiseComparison) -> str:
     """Lay out one comparison: percentages, and points of a per cent for differences."""
     lines = [
-        f"A = {table.models[comparison.first].label}",
-        f"B = {table.models[comparison.second].label}",
+        f"A = {one_line(table.models[comparison.first].label)}",
+        f"B = {one_line(table.models[comparison.second].label)}",
         "",
         *align([HEADER, *(_row(table, line) for line in comparison.lines)]),
         "",
@@ -38,6 +39,7 @@ def ranking_text(table: ResultTable, ranking: SuiteRanking) -> str:
 
 def align(rows: Sequence[Sequence[str]], texts: int = 2) -> list[str]:
     """Pad columns to equal width; the first ones and the last are text, the others numbers."""
+    rows = [[one_line(cell) for cell in row] for row in rows]
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     return [
         "  ".join(

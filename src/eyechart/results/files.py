@@ -10,7 +10,7 @@ from typing import Any
 from eyechart.errors import ResultError
 from eyechart.io.files import atomic_file, write_atomic
 from eyechart.io.untrusted import json_lines, parse_json
-from eyechart.results.parse import result_from_dict, result_to_dict, to_json
+from eyechart.results.parse import checksum, result_from_dict, result_to_dict, to_json
 from eyechart.results.result import Result
 
 
@@ -22,17 +22,18 @@ def records_path(output: Path) -> Path:
 def write_result(result: Result, records: Iterable[Mapping[str, Any]], output: Path) -> Result:
     """Write the records, then the result that names them; each file appears whole or not at all."""
     target = records_path(output)
-    digest, count = hashlib.sha256(), 0
+    digest, count, size = hashlib.sha256(), 0, 0
     try:
         with atomic_file(target) as stream:
             for record in records:
                 line = to_json(record).encode("utf-8", "backslashreplace") + b"\n"
                 digest.update(line)
                 stream.write(line)
-                count += 1
+                count, size = count + 1, size + len(line)
             _retire(output, digest.hexdigest())
         body = result_to_dict(result)
-        body["records"] |= {"file": target.name, "count": count, "sha256": digest.hexdigest()}
+        body["records"] |= {"file": target.name, "count": count, "sha256": digest.hexdigest(), "bytes": size}
+        body["checksum"] = checksum(body)
         write_atomic(output, (to_json(body, indent=1) + "\n").encode("utf-8", "backslashreplace"))
     except OSError as error:
         raise ResultError(
@@ -78,7 +79,7 @@ def read_result(path: str | Path) -> Result:
 
 
 def records_file(result: Result) -> Path | None:
-    """Return the file that a result names for its records; None if it names none."""
+    """Return where the records of a result are, if it has some."""
     if result.path is None or not result.records.get("file"):
         return None
     # Only the name: a result file from elsewhere must not make us read outside its own folder.

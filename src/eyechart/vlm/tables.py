@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from eyechart.errors import DataError
+from eyechart.io.cells import unguarded
 from eyechart.io.files import write_atomic
 from eyechart.io.untrusted import parse_json, read_text, text_lines
 from eyechart.results import read_json_lines, to_json
@@ -40,12 +41,13 @@ def load_table(path: Path) -> Table:
 
 
 def _read_csv(path: Path) -> Table:
-    reader = csv.DictReader(line for _, line in text_lines(path))
+    reader = csv.reader(line for _, line in text_lines(path))
     try:
-        rows = [{key: value or None for key, value in row.items() if key is not None} for row in reader]
-        return Table(rows, reader.fieldnames or ())
+        columns = [unguarded(name) for name in next(reader, ())]
+        rows = [[unguarded(cell) or None for cell in row] for row in reader if row]
     except csv.Error as error:
         raise DataError(f"{path}, after line {reader.line_num}: not a table ({error}).") from error
+    return Table((dict(zip(columns, row, strict=False)) for row in rows), columns)
 
 
 def _read_json_lines(path: Path) -> Table:

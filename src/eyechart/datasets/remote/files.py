@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from eyechart.io.digests import file_digest
 from eyechart.io.files import cache_root
 from eyechart.io.progress import Progress
-
-COMMON_SPLITS = ("test", "train", "val", "valid", "validation", "trainval")
-"""Splits that are tried to tell a missing split from a missing dataset, where a place cannot be listed."""
 
 
 class Files(Protocol):
@@ -33,6 +31,10 @@ class Files(Protocol):
 
     def size(self, name: str) -> int | None:
         """Return the size of a file without fetching it; nothing if there is no such file."""
+        ...
+
+    def version(self, name: str) -> str:
+        """Return a text that changes with a file's content: its digest, or what the place says instead of one."""
         ...
 
     def fetch(self, name: str, progress: Progress) -> Path:
@@ -68,6 +70,10 @@ class LocalFiles:
         """Return the size on disk."""
         path = self.folder / name
         return path.stat().st_size if path.is_file() else None
+
+    def version(self, name: str) -> str:
+        """Return the digest of the content."""
+        return file_digest(self.folder / name).hex()
 
     def fetch(self, name: str, progress: Progress) -> Path:  # noqa: ARG002 - the protocol's signature
         """Return the path; there is nothing to do."""
