@@ -11,6 +11,7 @@ import hashlib
 import numpy as np
 from PIL import Image
 
+from eyechart.errors import DataError
 from eyechart.types import ModelCard
 
 PALETTE = {
@@ -90,6 +91,32 @@ class ChartEncoder:
 def encoder(model_name):
     """Make the encoder of a name: a factory for ``--model_type python:support.chart_models:encoder``."""
     return ChartEncoder(model_name)
+
+
+class Examinee:
+    """Reads the class and the number of an image off its pixel, and misses the numbers that it is told to miss."""
+
+    def __init__(self, name, misses, blind) -> None:
+        self.misses, self.blind = frozenset(misses), frozenset(blind)
+        known = f"examinee {sorted(self.misses)} {sorted(self.blind)}"
+        self.card = ModelCard("python", name, known, "one pixel", embedding_dim=2)
+
+    def prepare_image(self, image):
+        red, green, _ = image.convert("RGB").getpixel((0, 0))
+        if green in self.blind:
+            raise DataError("this model cannot see the image")
+        return np.array([red >= 100, green], np.float32)
+
+    def encode_images(self, batch):
+        return np.stack([np.eye(2, dtype=np.float32)[int(red) ^ (int(green) in self.misses)] for red, green in batch])
+
+    def encode_texts(self, texts):
+        return np.stack([np.eye(2, dtype=np.float32)[int("one" in text)] for text in texts])
+
+
+def examinee(model_name, spec):
+    """Make a model that misses what ``--model_options`` says: ``misses`` and ``blind``, numbers of images."""
+    return Examinee(model_name, spec.options.get("misses", ()), spec.options.get("blind", ()))
 
 
 class SharpVLM:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from itertools import product
 from pathlib import Path
 
@@ -10,10 +11,12 @@ import numpy as np
 from PIL import Image
 
 from eyechart import evaluate
+from eyechart.results import Result
 from support.chart_models import BLUR, PALETTE, WORDS
 from support.data import encoded, labels_to_npy, write_shards
 
 ENCODER = "python:support.chart_models:encoder"
+EXAMINEE = "python:support.chart_models:examinee"
 COLOURS = list(PALETTE)
 LANGUAGES = {"it": ("rosso", "di fianco a"), "jp": ("赤", "と")}
 SETS = {"stamps": (24, 0.35), "garden": (12, 0.25), "harbour": (40, 0.55), "digits": (10, 0.45)}
@@ -145,3 +148,25 @@ def make_suite(folder: Path, *, models: list[str] | None = None, n: int = 120, t
     run(results, data, ["wds/market"], models)
     run(results, data, ["selection/twins"], models)
     return results
+
+
+def exam(root: Path, *, n: int = 100) -> Path:
+    """Write a dataset of two classes whose images carry their class and their number in their colour."""
+    write_lists(root, ["zero", "one"])
+    rows = []
+    for i in range(n):
+        image = encoded(Image.new("RGB", (4, 4), (200 * (i % 2), i, 0)))
+        rows.append([(f"e{i:03d}.png", image), (f"e{i:03d}.cls", str(i % 2).encode())])
+    write_shards(root / "test", rows, 1)
+    return root
+
+
+def sit(
+    root: Path, output: Path, model: str, misses: Iterable[int] = (), blind: Iterable[int] = (), **settings
+) -> Result:
+    """Let a model sit an exam; it misses the numbers that it is told to, and cannot see some."""
+    (result,) = evaluate(
+        dataset=[f"wds/{root.name}"], dataset_root=str(root), model_type=EXAMINEE, model=[model], num_workers=0,
+        model_options={"misses": list(misses), "blind": list(blind)}, output=str(output), **settings,
+    )  # fmt: skip
+    return result

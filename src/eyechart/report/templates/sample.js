@@ -47,7 +47,7 @@ const CARDS = {
     return [
       h("b", {}, data(shorten(String(question.question ?? chunk.samples.ids[i]), 160))),
       h("span", { class: { true: "good-text", false: "bad-text" }[access.ok(m, i)] || "" }, data(shorten(String(own.prediction ?? ""), 120))),
-      h("small", {}, `answer ${question.answer ?? "–"} · read as ${own.extracted ?? "nothing"}`),
+      h("small", {}, "answer ", data(question.answer), " · read as ", data(own.extracted ?? "nothing")),
     ];
   },
 };
