@@ -62,7 +62,13 @@ def test_each_caption_can_be_traced_to_its_image(custom):
         [result] = run_task(caption_config(server, custom))
 
     rows = read_rows(DATA / "corpus.jsonl")
-    assert [Path(row["image"]).name for row in rows] == ["dog.jpg", "AMNH.jpg", "tokyo.jpg", "tesla.jpg", "running.jpg"]
+    assert [Path(row["image_source"]).name for row in rows] == [
+        "dog.jpg",
+        "AMNH.jpg",
+        "tokyo.jpg",
+        "tesla.jpg",
+        "running.jpg",
+    ]
     records = list(result.iter_records())
     assert [(record["id"], record["caption"]) for record in records] == [(row["image_id"], row["text"]) for row in rows]
 
