@@ -12,7 +12,29 @@ from eyechart.io.media import ImageRef
 from eyechart.io.names import by_name, file_name
 from eyechart.types import DatasetSpec, Sample
 
-EXTENSIONS = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm"})
+EXTENSIONS = frozenset(
+    [
+        ".jpg",
+        ".jpeg",
+        ".jpe",
+        ".jfif",
+        ".png",
+        ".webp",
+        ".bmp",
+        ".dib",
+        ".gif",
+        ".tif",
+        ".tiff",
+        ".ppm",
+        ".pgm",
+        ".pbm",
+        ".pnm",
+        ".jp2",
+        ".j2k",
+        ".avif",
+    ]
+)
+"""How the names of images end, in any case: all formats that are decoded."""
 
 
 def open_folder(spec: DatasetSpec) -> RowDataset:
@@ -28,12 +50,12 @@ def open_folder(spec: DatasetSpec) -> RowDataset:
     folders = class_folders(base)
     if not folders:
         raise DataError(f"{base} has no folders with images.", advice="Put images into one folder per class.")
-    names = tuple(file_name(folder).replace("_", " ") for folder in folders)
-    texts = read_class_texts(root, spec, names)
+    names = tuple(map(file_name, folders))
+    texts = read_class_texts(root, spec, tuple(name.replace("_", " ") for name in names))
     if texts.classnames and len(texts.classnames) != len(folders):
         raise DataError(f"{spec.name}: {len(texts.classnames)} class names for {len(folders)} folders in {base}.")
     samples = [
-        Sample(f"{file_name(folder)}/{file_name(path)}", ImageRef.from_path(path), label=label)
+        Sample(f"{names[label]}/{file_name(path)}", ImageRef.from_path(path), label=label)
         for label, folder in enumerate(folders)
         for path in images_in(folder)
     ]
@@ -72,4 +94,5 @@ def images_in(folder: Path) -> list[Path]:
 
 
 def _is_image(path: Path) -> bool:
-    return path.suffix.lower() in EXTENSIONS and path.is_file()
+    """Tell by the name; what cannot be read is not left out here, but found when it is read."""
+    return path.suffix.lower() in EXTENSIONS and not path.is_dir()

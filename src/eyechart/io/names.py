@@ -44,7 +44,8 @@ def file_name(path: Path) -> str:
             f"The name of {shown(path)} is not UTF-8.",
             advice="Rename it." + (f" It may be {likely}: convmv -f {likely} -t UTF-8 --notest -r" if likely else ""),
         ) from error
-    check_name(name, f"In {shown(path.parent)}, the name")
+    if is_unsafe(name):
+        check_name(name, f"In {shown(path.parent)}, the name")
     return name
 
 
