@@ -12,28 +12,10 @@ from eyechart.io.media import ImageRef
 from eyechart.io.names import by_name, file_name
 from eyechart.types import DatasetSpec, Sample
 
-EXTENSIONS = frozenset(
-    [
-        ".jpg",
-        ".jpeg",
-        ".jpe",
-        ".jfif",
-        ".png",
-        ".webp",
-        ".bmp",
-        ".dib",
-        ".gif",
-        ".tif",
-        ".tiff",
-        ".ppm",
-        ".pgm",
-        ".pbm",
-        ".pnm",
-        ".jp2",
-        ".j2k",
-        ".avif",
-    ]
-)
+EXTENSIONS = frozenset({
+    ".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".avif", ".gif", ".bmp", ".dib", ".tif", ".tiff",
+    ".ppm", ".pgm", ".pbm", ".pnm", ".jp2", ".j2k",
+})  # fmt: skip
 """How the names of images end, in any case: all formats that are decoded."""
 
 
