@@ -18,6 +18,7 @@ from eyechart.datasets.layout import ONLY_SPLIT, no_such_split
 from eyechart.datasets.rows import Problems, RowDataset
 from eyechart.errors import DataError
 from eyechart.io.files import write_atomic
+from eyechart.io.names import is_unsafe
 from eyechart.io.untrusted import MAX_TEXT, json_lines, text_lines
 from eyechart.types import DatasetInfo, DatasetSpec, Document, Sample, TextCollection, digest_json
 
@@ -125,6 +126,8 @@ def _texts(path: Path) -> tuple[Document, ...]:
             problems.add(number, "_id (a text or a number) and text (a text) are needed")
         elif str(name) in found:
             problems.add(number, f"the _id {name!r} occurs twice")
+        elif is_unsafe(str(name)):
+            problems.add(number, f"the _id {name!r} holds control characters")
         else:
             title = row.get("title")
             whole = f"{title} {text}".strip() if isinstance(title, str) and title else text
@@ -146,7 +149,7 @@ def json_rows(path: Path) -> Iterator[tuple[int, Row]]:
         raise DataError(
             f"There is no {path}.", advice=f"A text retrieval folder holds {CORPUS}, {QUERIES} and relevance."
         )
-    for number, row in json_lines(path, errors="surrogateescape"):
+    for number, row in json_lines(path):
         if not isinstance(row, dict):
             raise DataError(f"{path}, line {number}: not a JSON object.")
         yield number, row
