@@ -53,7 +53,7 @@ def has_images(folder: Path) -> bool:
     """Tell whether a line of a collection names an image; lines are searched, not parsed, as there may be millions."""
     column = re.compile(rf'"{IMAGE}"\s*:')
     files = [path for path in (folder / CORPUS, folder / QUERIES) if path.is_file()]
-    return any(column.search(line) for path in files for _, line in text_lines(path, errors="surrogateescape"))
+    return any(column.search(line) for path in files for _, line in text_lines(path))
 
 
 def read_collection(folder: Path, split: str = "test") -> TextCollection:
