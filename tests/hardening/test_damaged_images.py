@@ -24,15 +24,14 @@ def saved(name, form, **options):
 
 def photographs_in_every_form():
     yield from ((file, (FOLDER / file).read_bytes()) for file in FILES)
-    for name in ("astronaut", "chelsea", "coffee"):
-        for quality in (75, 95, 100):
-            yield f"{name} {quality}", saved(name, "JPEG", quality=quality)
-        yield f"{name} optimised", saved(name, "JPEG", quality=98, optimize=True)
-        yield f"{name} progressive", saved(name, "JPEG", quality=98, progressive=True)
-        yield f"{name} png", saved(name, "PNG")
-        yield f"{name} gif", saved(name, "GIF")
-        yield f"{name} webp", saved(name, "WEBP", quality=80)
-        yield f"{name} lossless webp", saved(name, "WEBP", lossless=True)
+    for quality in (75, 95, 100):
+        yield f"jpeg {quality}", saved("astronaut", "JPEG", quality=quality)
+    yield "optimised jpeg", saved("astronaut", "JPEG", quality=98, optimize=True)
+    yield "progressive jpeg", saved("astronaut", "JPEG", quality=98, progressive=True)
+    yield "png", saved("astronaut", "PNG")
+    yield "gif", saved("astronaut", "GIF")
+    yield "webp", saved("astronaut", "WEBP", quality=80)
+    yield "lossless webp", saved("astronaut", "WEBP", lossless=True, method=0)
 
 
 PHOTOGRAPHS = dict(photographs_in_every_form())
@@ -80,7 +79,7 @@ def test_the_end_mark_of_a_thumbnail_is_not_that_of_the_photograph():
 
 
 def test_one_wrong_bit_in_a_png_is_found():
-    whole = PHOTOGRAPHS["chelsea png"]
+    whole = PHOTOGRAPHS["chelsea.png"]
     for at in range(1000, len(whole) - 1000, len(whole) // 50):
         with pytest.raises(DataError):
             decode_image(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :], "flipped")
