@@ -220,6 +220,18 @@ def test_a_cap_on_requests_is_kept_and_what_was_paid_is_kept(here):
     assert result.details["from_store"] == 5
 
 
+def test_the_cap_of_one_config_is_not_the_cap_of_the_next(here):
+    data = many_images(Path("d"), 12)
+    with OpenAIServer(models=MODEL) as server:
+        capped = caption_config(server, data, limit=None, max_requests=5, output_dir="first")
+        free = caption_config(server, data, limit=None, output_dir="second")
+        with pytest.raises(BudgetExceededError, match="cap of 5 requests"):
+            run_task([capped, free])
+
+    assert sum(server.paid.values()) == 12
+    assert Path("second/internvl2-8b/custom_image_caption.json").is_file()
+
+
 def test_a_cap_on_tokens_stops_the_run(here):
     data = many_images(Path("d"), 12)
     with OpenAIServer(models=MODEL) as server, pytest.raises(BudgetExceededError, match="cap of 45 tokens"):
