@@ -133,7 +133,7 @@ def plan_jobs(config: Config, say: Callable[[str], object] = warnings.warn) -> l
     ):
         try:
             dataset = dataset_spec(config, name, language)
-            options = _task_options(config, number, len(names))
+            options = task_options(config, number, len(names))
             benchmarks[name, language, task] = planner.benchmark(dataset, task, options, group_by=config.group_by)
         except LanguageError as error:
             left_out.setdefault(f"{name} ({language})", error)
@@ -215,7 +215,7 @@ _TASK_KEYS = {"recall_k", "save_clf", "load_clfs", "seed", "batch_size", "metric
 _PER_DATASET = ("train_split", "val_split", "val_proportion")
 
 
-def _task_options(config: Config, dataset: int, datasets: int) -> dict[str, Any]:
+def task_options(config: Config, dataset: int = 0, datasets: int = 1) -> dict[str, Any]:
     """Collect what tasks may ask for; some may be given once for all datasets or once for each."""
     options = {**config.task_options, **config.model_dump(include=_TASK_KEYS)}
     for key in _PER_DATASET:

@@ -81,6 +81,15 @@ def test_other_content_of_the_same_size_has_another_signature(site, tmp_path):
     assert open_webdataset(spec(site)).signature() != before
 
 
+def test_a_shard_that_is_not_counted_is_noted(site, tmp_path):
+    (tmp_path / "site" / "wds_x" / "test" / "nshards.txt").write_text("1")
+
+    (note,) = open_webdataset(spec(site)).info.notes
+
+    assert (note.kind, note.count) == ("unread_shards", 1)
+    assert site.count("GET", "wds_x/test/1.tar") == 0
+
+
 def test_a_server_that_tells_no_versions_has_the_content_digested(tmp_path):
     write_classification(tmp_path / "site" / "wds_x", n=12, shards=1)
     with serving(tmp_path / "site", tags=False) as server:

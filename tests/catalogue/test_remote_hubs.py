@@ -80,6 +80,15 @@ def test_other_content_of_the_same_size_has_another_signature_and_is_fetched(hub
 
 
 @pytest.mark.parametrize("which", HUBS)
+def test_a_shard_that_is_not_counted_is_noted(hub, tmp_path, which):
+    (tmp_path / "hub/clip-benchmark/wds_mnist/test/nshards.txt").write_text("1")
+
+    notes = open_webdataset(find(which)).info.notes
+
+    assert [(note.kind, note.count) for note in notes] == [("unread_shards", 1)]
+
+
+@pytest.mark.parametrize("which", HUBS)
 def test_the_signature_is_the_same_before_and_after_fetching_and_offline(hub, which):
     before = open_webdataset(find(which)).signature()
     read(find(which))

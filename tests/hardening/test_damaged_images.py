@@ -24,24 +24,24 @@ def saved(name, form, **options):
 
 def photographs_in_every_form():
     yield from ((file, (FOLDER / file).read_bytes()) for file in FILES)
-    for name in ("astronaut", "chelsea", "coffee"):
-        for quality in (75, 95, 100):
-            yield f"{name} {quality}", saved(name, "JPEG", quality=quality)
-        yield f"{name} optimised", saved(name, "JPEG", quality=98, optimize=True)
-        yield f"{name} progressive", saved(name, "JPEG", quality=98, progressive=True)
-        yield f"{name} png", saved(name, "PNG")
-        yield f"{name} gif", saved(name, "GIF")
-        yield f"{name} webp", saved(name, "WEBP", quality=80)
-        yield f"{name} lossless webp", saved(name, "WEBP", lossless=True)
+    for quality in (75, 95, 100):
+        yield f"jpeg {quality}", saved("astronaut", "JPEG", quality=quality)
+    yield "optimised jpeg", saved("astronaut", "JPEG", quality=98, optimize=True)
+    yield "progressive jpeg", saved("astronaut", "JPEG", quality=98, progressive=True)
+    yield "png", saved("astronaut", "PNG")
+    yield "gif", saved("astronaut", "GIF")
+    yield "webp", saved("astronaut", "WEBP", quality=80)
+    yield "lossless webp", saved("astronaut", "WEBP", lossless=True, method=0)
 
 
 PHOTOGRAPHS = dict(photographs_in_every_form())
+NOISE = "cut and padded with noise"
 DAMAGES = {
     "the second half is zeros": lambda data: data[: len(data) // 2] + bytes(len(data) - len(data) // 2),
     "the last fifth is zeros": lambda data: data[: len(data) * 4 // 5] + bytes(len(data) - len(data) * 4 // 5),
     "zeros without end": lambda data: data[: len(data) // 2] + bytes(10 * len(data)),
     "cut in the middle": lambda data: data[: len(data) // 2],
-    "cut and padded with noise": lambda data: data[: len(data) // 2] + b"\x55\xaa" * (len(data) // 4),
+    NOISE: lambda data: data[: len(data) // 2] + b"\x55\xaa" * (len(data) // 4),
 }
 
 
@@ -50,12 +50,12 @@ def test_a_whole_photograph_is_decoded(name):
     assert decode_image(PHOTOGRAPHS[name], name).tobytes() == Image.open(io.BytesIO(PHOTOGRAPHS[name])).tobytes()
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
-@pytest.mark.parametrize("name", PHOTOGRAPHS)
-def test_a_photograph_that_lost_a_part_is_refused(name, damage):
-    if damage == "cut and padded with noise" and "webp" in name:
-        pytest.skip("WebP has neither checksums nor an end mark: noise in the place of pixels cannot be told")
+CASES = [(name, damage) for name in PHOTOGRAPHS for damage in DAMAGES if damage != NOISE or "webp" not in name]
+"""WebP has neither checksums nor an end mark: noise in the place of its pixels cannot be told."""
 
+
+@pytest.mark.parametrize(("name", "damage"), CASES)
+def test_a_photograph_that_lost_a_part_is_refused(name, damage):
     with pytest.raises(DataError, match=r"photo: cannot decode the image"):
         ImageRef("photo", data=DAMAGES[damage](PHOTOGRAPHS[name])).decode()
 
@@ -79,7 +79,7 @@ def test_the_end_mark_of_a_thumbnail_is_not_that_of_the_photograph():
 
 
 def test_one_wrong_bit_in_a_png_is_found():
-    whole = PHOTOGRAPHS["chelsea png"]
+    whole = PHOTOGRAPHS["chelsea.png"]
     for at in range(1000, len(whole) - 1000, len(whole) // 50):
         with pytest.raises(DataError):
             decode_image(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :], "flipped")

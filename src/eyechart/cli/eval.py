@@ -76,7 +76,8 @@ def _how(parser: argparse.ArgumentParser) -> None:
     add = group.add_argument
     add("--recall_k", nargs="+", type=int, default=[5], help="k of retrieval recall@k")
     add("--metrics", default="default", choices=["default", "full"], help="full adds the less common ones")
-    add("--caption_prompt", help="what the task captioning asks a model that takes questions")
+    add("--caption_prompt", help="what captioning and image_caption tell a model that takes prompts")
+    add("--reranker", default="", help="text retrieval: cross-encoder that orders anew what the encoder found")
     add("--group_by", nargs="+", default=[], help="metadata columns: figures by group and of the worst group")
     add("--batch_size", type=int, default=64, help="images or texts per forward pass")
     add("--num_workers", type=int, default=4, help="threads that read and decode")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -12,9 +12,11 @@ from eyechart.io.terminal import make_console
 if TYPE_CHECKING:
     from eyechart.results import Result
     from eyechart.run import JobReport
+    from eyechart.types import Metric
 
 MOST = 200
 """Results in the table: nobody reads more on a terminal, and to lay out ten thousand takes half a minute."""
+TEXT_METRICS = ("ndcg_at_10", "mrr_at_10", "map_at_10", "recall_at_1", "recall_at_5", "recall_at_10", "recall_at_100")
 
 
 def show_reports(reports: Sequence[JobReport], *, quiet: bool) -> None:
@@ -54,19 +56,20 @@ def result_lines(results: Sequence[Result]) -> list[str]:
     from eyechart.report.table import fewer_than_listed
     from eyechart.report.words import align
 
-    best = any(metric.best is not None for result in results for metric in result.values.values())
+    shown = [(result, _brief(result)) for result in results]
+    best = any(metric.best is not None for _, metrics in shown for metric in metrics.values())
     rows: list[tuple[str, ...]] = [("metric", "value", "95 % interval", "chance", *(["best"] if best else []), "n", "")]
-    for result in results:
+    for result, metrics in shown:
         fewer = ", ".join(fewer_than_listed(result))
-        for name, metric in result.values.items():
+        for name, metric in metrics.items():
             interval = "" if metric.low is None else f"{metric.low:.4f} - {metric.high:.4f}"
             n = result.counts.get("scored", "") if metric.n is None else metric.n
             levels = (metric.chance, metric.best) if best else (metric.chance,)
             rows.append((name, f"{metric.value:.4f}", interval, *map(_level, levels), str(n), fewer))
     aligned = (f"  {line}" for line in align(rows, texts=1))
     lines = [next(aligned)]
-    for result in results:
-        lines += [_heading(result), *islice(aligned, len(result.values))]
+    for result, metrics in shown:
+        lines += [_heading(result), *islice(aligned, len(metrics))]
     return lines
 
 
@@ -77,6 +80,12 @@ def _heading(result: Result) -> str:
 
 def _level(level: float | None) -> str:
     return "" if level is None else f"{level:.4f}"
+
+
+def _brief(result: Result) -> Mapping[str, Metric]:
+    """Return the metrics to show: of text retrieval the main ones, the file has all of them."""
+    chosen = [name for name in TEXT_METRICS if name in result.values] if result.task == "text_retrieval" else []
+    return {name: result.values[name] for name in chosen} or result.values
 
 
 def _notes(results: Sequence[Result]) -> Iterator[str]:

@@ -9,6 +9,7 @@ from eyechart.datasets.layout import check_only_split
 from eyechart.datasets.rows import Problems, RowDataset, find_image
 from eyechart.errors import DataError
 from eyechart.io.media import ImageRef
+from eyechart.io.names import shown
 from eyechart.io.untrusted import parse_json, text_lines
 from eyechart.types import DatasetInfo, DatasetSpec, Sample
 
@@ -24,13 +25,13 @@ def open_jsonl(spec: DatasetSpec) -> RowDataset:
         raise DataError(f"There is no {path}.", advice=f"The folder of a custom dataset must hold {FILE}.")
     problems = Problems(path)
     samples: list[Sample] = []
-    for number, line in text_lines(path, errors="surrogateescape"):
+    for number, line in text_lines(path):
         if line.strip():
             sample = _row(line, number, path.parent, problems)
             if sample:
                 samples.append(sample)
     problems.raise_if_any()
-    info = DatasetInfo(spec.name, "retrieval", spec.split, spec.language, source=str(path))
+    info = DatasetInfo(spec.name, "retrieval", spec.split, spec.language, source=shown(path))
     return RowDataset(info, tuple(samples))
 
 

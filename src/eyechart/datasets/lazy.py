@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 
 from eyechart.datasets.content import digest_info
 from eyechart.datasets.rows import ROWS_PER_SHARD
+from eyechart.io.names import check_name
 from eyechart.types import DatasetInfo, Sample, digest_json
 
 T = TypeVar("T")
@@ -22,7 +23,9 @@ class LazyShard(Generic[T]):
     make: Callable[[T], Sample]
 
     def __iter__(self) -> Iterator[Sample]:
-        return (self.make(item) for item in self.items)
+        for sample in map(self.make, self.items):
+            check_name(sample.id, f"{self.name}: the sample")
+            yield sample
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from eyechart.datasets.images import ImageFinder
 from eyechart.datasets.layout import check_only_split
 from eyechart.datasets.rows import Problems, RowDataset
 from eyechart.errors import DataError
+from eyechart.io.names import shown
 from eyechart.io.untrusted import parse_json, text_lines
 from eyechart.types import DatasetInfo, DatasetSpec, Sample
 
@@ -40,7 +41,9 @@ def open_pairs(spec: DatasetSpec) -> RowDataset:
                 problems.add(number, f"not a pair ({error!r})")
     problems.raise_if_any()
     finder.raise_if_missing(path)
-    return RowDataset(DatasetInfo(spec.name, "similarity", spec.split, spec.language, source=str(path)), tuple(samples))
+    return RowDataset(
+        DatasetInfo(spec.name, "similarity", spec.split, spec.language, source=shown(path)), tuple(samples)
+    )
 
 
 def _pair(number: int, row: Mapping[str, Any], finder: ImageFinder) -> list[Sample]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from eyechart.datasets.content import digest_info, digest_samples
 from eyechart.errors import DataError
+from eyechart.io.names import check_name, file_path
 from eyechart.io.untrusted import is_file
 from eyechart.types import DatasetInfo, Sample, digest_json
 
@@ -32,6 +33,10 @@ class RowDataset:
 
     info: DatasetInfo
     samples: tuple[Sample, ...]
+
+    def __post_init__(self) -> None:
+        for sample in self.samples:
+            check_name(sample.id, f"{self.info.name}: the sample")
 
     def shards(self) -> Sequence[RowShard]:
         """Cut the rows into slices."""
@@ -66,5 +71,5 @@ class Problems:
 
 def find_image(text: str, folder: Path) -> Path | None:
     """Find an image by a path relative to the file that names it or to the working directory, first that exists."""
-    given = Path(text)
+    given = file_path(text)
     return next((path for path in (folder / given, given) if is_file(path)), None)

@@ -17,7 +17,8 @@ from eyechart.datasets.layout import check_only_split
 from eyechart.datasets.rows import Problems, RowDataset
 from eyechart.errors import DataError
 from eyechart.io.media import ImageRef
-from eyechart.io.untrusted import json_lines, parse_json
+from eyechart.io.names import shown
+from eyechart.io.untrusted import json_lines, read_json
 from eyechart.languages import is_main
 from eyechart.types import DatasetInfo, DatasetSpec, Sample
 
@@ -121,7 +122,9 @@ def _read(
             problems.add(number, f"not in the expected form ({error!r})")
     problems.raise_if_any()
     finder.raise_if_missing(path)
-    return RowDataset(DatasetInfo(spec.name, "selection", spec.split, spec.language, source=str(path)), tuple(samples))
+    return RowDataset(
+        DatasetInfo(spec.name, "selection", spec.split, spec.language, source=shown(path)), tuple(samples)
+    )
 
 
 def _own_question(number: int, row: Row, finder: ImageFinder) -> Found:
@@ -171,10 +174,7 @@ def _json_file(spec: DatasetSpec) -> Path:
 def _json(path: Path) -> Any:
     if not path.is_file():
         raise DataError(f"There is no {path}.", advice="Check --dataset_root and --split.")
-    try:
-        return parse_json(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise DataError(f"{path} is not valid JSON ({error}).") from error
+    return read_json(path)
 
 
 def _json_list(path: Path) -> list[Any]:

@@ -12,6 +12,7 @@ from eyechart.datasets.layout import check_only_split, no_such_split, own_split
 from eyechart.datasets.rows import Problems, RowDataset, find_image
 from eyechart.errors import DataError
 from eyechart.io.media import ImageRef
+from eyechart.io.names import shown
 from eyechart.io.untrusted import json_lines, text_lines
 from eyechart.types import DatasetInfo, DatasetSpec, Sample
 
@@ -155,4 +156,4 @@ def _retrieval(spec: DatasetSpec, path: Path, rows: list[Numbered], image: str, 
             ids.setdefault(ref, str(row[image]))
     problems.raise_if_any()
     samples = tuple(Sample(ids[p], ImageRef.from_path(p), texts=tuple(t)) for p, t in captions.items())
-    return RowDataset(DatasetInfo(spec.name, "retrieval", spec.split, spec.language, source=str(path)), samples)
+    return RowDataset(DatasetInfo(spec.name, "retrieval", spec.split, spec.language, source=shown(path)), samples)

@@ -10,6 +10,7 @@ from typing import BinaryIO, cast
 
 from eyechart.errors import DataError
 from eyechart.io.media import MAX_BYTES, ImageRef
+from eyechart.io.names import check_name, shown
 from eyechart.types import Sample
 
 IMAGE_EXTENSIONS = ("webp", "png", "jpg", "jpeg")
@@ -40,13 +41,14 @@ class TarShard:
     def __iter__(self) -> Iterator[Sample]:
         check_whole(self.path)
         for key, fields in iter_groups(self.path):
+            check_name(key, f"{self.path}: the sample")
             extension = next((ext for ext in IMAGE_EXTENSIONS if ext in fields), None)
             if extension is None:
                 raise DataError(
                     f"{self.path}: sample {key!r} has no image, only {', '.join(sorted(fields))}.",
                     advice=f"An image ends in .{', .'.join(IMAGE_EXTENSIONS)}.",
                 )
-            source = f"{self.path}:{key}.{extension}"
+            source = f"{shown(self.path)}:{key}.{extension}"
             yield self.make(f"{self.path.stem}/{key}", ImageRef(source, data=fields.pop(extension)), fields)
 
 

@@ -17,6 +17,7 @@ from eyechart.datasets.lazy import LazyDataset
 from eyechart.errors import DataError, missing_extra
 from eyechart.io.digests import files_digest
 from eyechart.io.media import ImageRef
+from eyechart.io.names import shown
 from eyechart.types import DatasetSpec, Sample, digest_json
 
 
@@ -50,7 +51,7 @@ class _Maker:
         if isinstance(image, str | Path):
             path = Path(image)
             name = path.relative_to(self.root).as_posix() if path.is_relative_to(self.root) else path.name
-            return Sample(name, ImageRef.from_path(path), label=int(label))
+            return Sample(shown(name), ImageRef.from_path(path), label=int(label))
         return Sample(str(index), from_pixels(image, f"{self.root} image {index}"), label=int(label))
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from eyechart.errors import DataError, EyechartError
+from eyechart.models.client import used_by
 from eyechart.models.lazy import LazyModel
 from eyechart.store.answers import Responses, ResponseStore, prompt_key
 from eyechart.types import Answer, BatchGenerator, Message, ModelCard, Notice, Prompt
@@ -30,11 +31,29 @@ class StoredAnswers:
     """Prompts that were answered from the store."""
     generated: int = field(default=0, init=False)
     """Distinct prompts that were sent to the generator."""
+    before: Mapping[str, int] = field(init=False)
+    """What the budget had seen when this began."""
+
+    def __post_init__(self) -> None:
+        self.before = used_by(self.model.spec)
 
     @property
     def card(self) -> ModelCard:
         """Describe the generator."""
         return self.model.card
+
+    def spent(self) -> dict[str, int]:
+        """Return how many prompts were answered from the store and anew, and what that has cost; every try counts."""
+        costs = {name: count - self.before[name] for name, count in used_by(self.model.spec).items()}
+        return {"from_store": self.stored, "asked": self.generated, **costs}
+
+    def unanswered(self, prompts: Iterable[Prompt]) -> list[str]:
+        """Return the ids of the prompts that have no stored answer, without loading the generator."""
+        if self.model.known_card is None and not self.model.remote:
+            return [prompt.id for prompt in prompts]
+        table = self.table
+        table.refresh()
+        return [prompt.id for prompt in prompts if not _is_stored(table, prompt)]
 
     def notices(self) -> list[Notice]:
         """Return what the model had to say, and how many stored answers were damaged."""
@@ -73,6 +92,13 @@ class StoredAnswers:
         yield from sorter.at_once()
         for key, names in sorter.names.items():
             yield from ((name, sorter.answers[key]) for name in names[1:])
+
+
+def _is_stored(table: Responses, prompt: Prompt) -> bool:
+    try:
+        return table.get(prompt_key(prompt.messages)) is not None
+    except DataError:  # an image that cannot be read will not be sent
+        return True
 
 
 def _generate(

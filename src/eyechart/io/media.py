@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from eyechart.errors import DataError
 from eyechart.io.depth import eight_bits, known_range
 from eyechart.io.digests import digest_bytes, file_digest
+from eyechart.io.names import shown
 from eyechart.io.whole import damage_of
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class ImageRef:
     @classmethod
     def from_path(cls, path: Path) -> ImageRef:
         """Refer to a file without reading it."""
-        return cls(source=str(path), path=path)
+        return cls(source=shown(path), path=path)
 
     def crop(self, left: int, upper: int, right: int, lower: int) -> ImageRef:
         """Refer to a part of the image; it is cut out when the image is decoded."""

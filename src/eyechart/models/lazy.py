@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from eyechart.io.files import cache_root, write_cached
-from eyechart.models.family import Family
+from eyechart.models.family import Family, Remote
 from eyechart.types import ModelCard, ModelSpec, digest_json
 
 
@@ -30,6 +30,11 @@ class LazyModel:
     def loaded(self) -> bool:
         """Tell whether the weights are in memory."""
         return self._model is not None
+
+    @property
+    def remote(self) -> bool:
+        """Tell whether the model runs elsewhere, so that a key and a budget count."""
+        return isinstance(self.family, Remote)
 
     @property
     def device(self) -> str:

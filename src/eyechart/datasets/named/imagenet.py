@@ -16,6 +16,7 @@ from eyechart.datasets.layout import ONLY_SPLIT, first_existing, own_split
 from eyechart.datasets.rows import RowDataset
 from eyechart.errors import DataError
 from eyechart.io.media import ImageRef
+from eyechart.io.names import file_name
 from eyechart.types import DatasetSpec, Sample
 
 
@@ -40,7 +41,7 @@ def open_imagenet(spec: DatasetSpec) -> RowDataset:
             advice=f"It must have one folder per class, such as {next(iter(label_of))}.",
         )
     samples = [
-        Sample(f"{folder.name}/{path.name}", ImageRef.from_path(path), label=label_of[folder.name])
+        Sample(f"{folder.name}/{file_name(path)}", ImageRef.from_path(path), label=label_of[folder.name])
         for folder in folders
         for path in images_in(folder)
     ]

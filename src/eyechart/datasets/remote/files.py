@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from eyechart.io.digests import file_digest
 from eyechart.io.files import cache_root
+from eyechart.io.names import shown
 from eyechart.io.progress import Progress
 
 
@@ -41,6 +42,10 @@ class Files(Protocol):
         """Bring a large file here, whole and checked, and return its path."""
         ...
 
+    def unread(self, split: str, count: int) -> list[str]:
+        """List tar files of a split beyond the first ``count``, so far as the place can be asked."""
+        ...
+
     def splits(self) -> list[str]:
         """List the splits of the webdataset here, for messages."""
         ...
@@ -59,7 +64,7 @@ class LocalFiles:
     @property
     def address(self) -> str:
         """Return the path."""
-        return str(self.folder)
+        return shown(self.folder)
 
     def small(self, name: str) -> Path | None:
         """Return the path if it is a file."""
@@ -79,6 +84,10 @@ class LocalFiles:
         """Return the path; there is nothing to do."""
         return self.folder / name
 
+    def unread(self, split: str, count: int) -> list[str]:
+        """List the files that are no shards of the split."""
+        return beyond((f"{split}/{path.name}" for path in (self.folder / split).glob("*.tar")), split, count)
+
     def splits(self) -> list[str]:
         """List the folders with shards."""
         return sorted(found.parent.name for found in self.folder.glob("*/nshards.txt"))
@@ -86,6 +95,14 @@ class LocalFiles:
     def exists(self) -> bool:
         """Tell whether the folder is there."""
         return self.folder.is_dir()
+
+
+def beyond(names: Iterable[str], split: str, count: int) -> list[str]:
+    """Return the tar files of a split that are not among its first ``count`` shards."""
+    shards = {f"{split}/{i}.tar" for i in range(count)}
+    return sorted(
+        name for name in names if name.startswith(f"{split}/") and name.endswith(".tar") and name not in shards
+    )
 
 
 def cache_folder(options: Mapping[str, Any]) -> Path:

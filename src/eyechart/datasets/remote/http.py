@@ -114,6 +114,11 @@ class HttpFiles:
                 self._remember(name, Known(path.stat().st_size, head.version, fetched=True))
         return path
 
+    def unread(self, split: str, count: int) -> list[str]:
+        """Ask for the next shard alone: a web folder cannot be listed."""
+        name = f"{split}/{count}.tar"
+        return [] if self.offline or self._head(name) is None else [name]
+
     def splits(self) -> list[str]:
         """Try the usual names, for a web folder cannot be listed."""
         return [split for split in COMMON_SPLITS if self.small(f"{split}/nshards.txt")]

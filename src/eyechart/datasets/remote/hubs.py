@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from eyechart.datasets.remote.errors import changed, not_cached
+from eyechart.datasets.remote.files import beyond
 from eyechart.datasets.tarshard import check_whole
 from eyechart.errors import DataError
 from eyechart.io.digests import file_digest
@@ -120,6 +121,10 @@ class HubFiles(ABC):
 
     def _note(self, name: str) -> Path:
         return self.folder / NOTES / f"{name.replace('/', '--')}.version"
+
+    def unread(self, split: str, count: int) -> list[str]:
+        """List the tar files that the hub lists; offline, what it may have more is not known."""
+        return [] if self.offline else beyond(self.tree, split, count)
 
     def splits(self) -> list[str]:
         """List the folders with shards."""
