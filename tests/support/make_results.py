@@ -123,6 +123,19 @@ def selection(root: Path, *, n: int, seed: int = 9) -> Path:
     return root
 
 
+def texts(root: Path, *, n: int) -> Path:
+    """Write texts to be found by texts; the last query has no relevant document."""
+    root.mkdir(parents=True, exist_ok=True)
+    chosen = pairs(n)
+    corpus = [{"_id": f"d{i}", "text": f"a flag in {a} and {b}"} for i, (a, b) in enumerate(chosen)]
+    queries = [{"_id": f"q{i}", "text": words(pair)} for i, pair in enumerate(chosen)]
+    qrels = [{"query-id": f"q{i}", "corpus-id": f"d{i}", "score": 1} for i in range(n)]
+    queries.append({"_id": "nothing", "text": "red beside nothing"})
+    for name, rows in (("corpus", corpus), ("queries", queries), ("qrels", qrels)):
+        (root / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return root
+
+
 def run(folder: Path, data: Path, names: list[str], models: list[str], **settings) -> None:
     """Run models on datasets and leave the results in a folder."""
     evaluate(

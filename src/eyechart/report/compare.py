@@ -6,8 +6,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from eyechart.errors import UsageError
-from eyechart.report.functions import FUNCTIONS, common_records
-from eyechart.report.means import align, rows_of
+from eyechart.report.functions import FUNCTIONS
+from eyechart.report.means import align, in_common, rows_of
 from eyechart.report.pairing import RecordsCache, differences
 from eyechart.report.records import RecordColumns
 from eyechart.report.table import BenchmarkColumn, Column, ResultTable, fewer_than_listed
@@ -128,12 +128,15 @@ def _by_means(sides: Sequence[Side], rounds: int) -> Paired | None:
 
 
 def _by_function(sides: Sequence[Side]) -> Paired | None:
-    function = FUNCTIONS.get(sides[0][0].function)
-    common = common_records(*(columns for _, columns in sides))
-    if function is None or common is None or sides[1][0].function != sides[0][0].function:
+    (metric, a), (other, b) = sides
+    function = FUNCTIONS.get(metric.function)
+    ids, (of_a, of_b) = in_common([a.ids, b.ids])
+    if function is None or other.function != metric.function or not ids:
         return None
-    first, second, left_out = common
-    return function.value(first), function.value(second), function.compare(first, second), left_out
+    first, second, present = a.scores[of_a], b.scores[of_b], a.present[of_a]
+    test = function.compare(first, second, present)
+    left_out = len({*a.ids, *b.ids}) - len(ids)
+    return function.value(first, present), function.value(second, present), test, left_out
 
 
 def _refuse_different(

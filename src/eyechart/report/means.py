@@ -68,26 +68,24 @@ def rows_of(columns: RecordColumns, mean_of: MeanOf) -> MeanRows:
 def align(parts: Sequence[MeanRows]) -> AlignedRows | None:
     """Put the records of several models side by side by their ids; None if there is none that all have."""
     first = parts[0]
-    common = set(first.ids).intersection(*(part.ids for part in parts[1:]))
-    if not common:
+    ids, places = in_common([part.ids for part in parts])
+    if not ids:
         return None
-    seen = common.union(*(part.ids for part in parts), *(part.unscored for part in parts))
-    order = tuple(name for name in first.ids if name in common)
-    places = [_places(part.ids, order) for part in parts]
 
     def own(names: tuple[str, ...] | None) -> tuple[str, ...] | None:
         return None if names is None else tuple(names[i] for i in places[0])
 
     values = np.stack([part.values[place] for part, place in zip(parts, places, strict=True)])
-    values *= _weights(own(first.groups), len(order))
-    return AlignedRows(order, values, own(first.units), len(seen) - len(order))
+    seen = set(ids).union(*(part.ids for part in parts), *(part.unscored for part in parts))
+    return AlignedRows(ids, values * _weights(own(first.groups), len(ids)), own(first.units), len(seen) - len(ids))
 
 
-def _places(ids: tuple[str, ...], order: tuple[str, ...]) -> Ints:
-    if ids == order:
-        return np.arange(len(order))
-    place = {name: i for i, name in enumerate(ids)}
-    return np.array([place[name] for name in order], np.int64)
+def in_common(lists: Sequence[tuple[str, ...]]) -> tuple[tuple[str, ...], list[Ints]]:
+    """Return the ids that all lists have, in the order of the first, and where each list has them."""
+    common = set(lists[0]).intersection(*lists[1:])
+    ids = tuple(name for name in lists[0] if name in common)
+    lookups = [{name: i for i, name in enumerate(own)} for own in lists]
+    return ids, [np.array([place[name] for name in ids], np.int64) for place in lookups]
 
 
 def read_checked(result: Result, *, keep: int = 0) -> RecordColumns | None:

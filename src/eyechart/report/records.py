@@ -19,6 +19,7 @@ from eyechart.types import MeanOf, RecordForm
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+Truth = NDArray[np.bool_]
 
 FORMS: tuple[RecordForm, ...] = get_args(RecordForm)
 NO_VALUE = -1
@@ -47,7 +48,7 @@ class RecordColumns:
     """By field: NaN where a record does not have it, infinity where it is null."""
     names: Mapping[str, tuple[str | None, ...]]
     """By field, as text; None where a record does not have it."""
-    present: NDArray[np.bool_] = field(default_factory=lambda: np.zeros((0, 0), bool))
+    present: Truth = field(default_factory=lambda: np.zeros((0, 0), bool))
     """Several labels: samples x classes."""
     scores: Floats = field(default_factory=lambda: np.zeros((0, 0)))
     worst: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
@@ -62,7 +63,7 @@ class RecordColumns:
         return np.where(np.isfinite(values), values, NO_VALUE).astype(np.int64)
 
     @property
-    def from_text(self) -> NDArray[np.bool_]:
+    def from_text(self) -> Truth:
         """Ranking: tell whether the query is a text."""
         return np.array([query == "text" for query in self.names["query"]], bool)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from eyechart import stats
-from eyechart.report.records import Floats, RecordColumns
+from eyechart.report.records import Floats, Truth
 
 LEVEL = 0.95
 POWER = 0.8
@@ -57,9 +57,9 @@ def paired_test(first: Floats, second: Floats, units: Units, rounds: int = ROUND
     )
 
 
-def paired_precision(first: RecordColumns, second: RecordColumns) -> PairedOutcome:
+def paired_precision(first: Floats, second: Floats, present: Truth) -> PairedOutcome:
     """Compare mean average precision, which is no mean over images: it is computed anew for each resample of them."""
-    boot = stats.paired_average_precision(second.scores, first.scores, first.present, rounds=PRECISION_ROUNDS)
+    boot = stats.paired_average_precision(second, first, present, rounds=PRECISION_ROUNDS)
     low, high = boot.interval
     return PairedOutcome(
         boot.difference, low, high, boot.p_value, "paired bootstrap", boot.n, boot.n_clusters,
