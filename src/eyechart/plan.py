@@ -144,8 +144,9 @@ def plan_jobs(config: Config, say: Callable[[str], object] = warnings.warn) -> l
     for job in jobs:
         # A model that has all its results is not looked at: that may take the import of its library, for nothing.
         # Should a result turn out to be another job's, loading the model refuses as well.
-        if not (config.skip_existing and job.output.exists()):
-            planner.check(job.model, planner.task(job.task).needs)
+        task = planner.task(job.task)
+        if task.uses_model(job.settings) and not (config.skip_existing and job.output.exists()):
+            task.check_family(planner.check(job.model, task.needs))
     for missing in left_out.values():
         say(f"Left out: {missing.message} {missing.advice}")
     return jobs

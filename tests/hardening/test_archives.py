@@ -8,13 +8,13 @@ import zipfile
 import pytest
 
 from eyechart.datasets import prompt_pack, tarshard
+from eyechart.datasets.questions import xlsx
+from eyechart.datasets.questions.xlsx import read_xlsx, write_xlsx
 from eyechart.datasets.tarshard import iter_groups
 from eyechart.datasets.webdataset import open_webdataset
 from eyechart.errors import DataError
 from eyechart.manifest import iter_samples
 from eyechart.types import DatasetSpec
-from eyechart.vlm import xlsx
-from eyechart.vlm.xlsx import read_xlsx, write_xlsx
 from support.data import png, write_classification, write_tar
 
 BLOCK = 512

@@ -112,14 +112,22 @@ def _collection(args: argparse.Namespace) -> Facts | None:
 
 
 def _questions(args: argparse.Namespace) -> Facts | None:
-    from eyechart import vlm
-    from eyechart.vlm.benchmarks import known_benchmarks
+    from eyechart.datasets.questions.benchmarks import known_benchmarks
 
     found = known_benchmarks().get(args.name)
     if found is None:
         return None
-    kind = getattr(vlm, found.dataset_class).TYPE
-    return {"name": found.name, "title": found.about, "kind": kind, "judge": found.judge}
+    return {
+        "name": found.name,
+        "title": found.about,
+        "kind": found.kind,
+        "prompt": found.prompt,
+        "scorer": found.scorer,
+        "metric": found.metric,
+        "judge": found.judge,
+        "answers": "" if found.answers else "none in the file: its owner scores predictions",
+        "source": found.url,
+    }
 
 
 def _language(args: argparse.Namespace) -> Facts | None:
@@ -165,7 +173,7 @@ LOOKUPS: list[Callable[[argparse.Namespace], Facts | None]] = [
 def _all_names(args: argparse.Namespace) -> list[str]:
     from eyechart.cli._registries import registries
     from eyechart.datasets.catalogue import load_catalogue, user_files
-    from eyechart.vlm.benchmarks import known_benchmarks
+    from eyechart.datasets.questions.benchmarks import known_benchmarks
 
     spellings = load_catalogue(user_files(args.catalogue)).spellings()
     return [*spellings, *known_benchmarks(), *(name for registry in registries().values() for name in registry.names())]

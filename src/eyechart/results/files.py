@@ -9,8 +9,9 @@ from typing import Any
 
 from eyechart.errors import ResultError
 from eyechart.io.files import atomic_file, write_atomic
+from eyechart.io.json_text import to_json
 from eyechart.io.untrusted import json_lines, parse_json
-from eyechart.results.parse import checksum, result_from_dict, result_to_dict, to_json
+from eyechart.results.parse import checksum, result_from_dict, result_to_dict
 from eyechart.results.result import Result
 
 

@@ -6,13 +6,12 @@ numbers by name, as every tool has them; ``metric_values`` beside it holds all t
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from eyechart.errors import ResultError
+from eyechart.io.json_text import plain
 from eyechart.io.untrusted import is_number
 from eyechart.results.older import as_values, form_of, measures_of
 from eyechart.results.result import IDENTITY, Result
@@ -41,7 +40,7 @@ def result_to_dict(result: Result) -> dict[str, Any]:
         **{key: getattr(result, key) for key in _PLAIN},
         "schema": SCHEMA,
     }
-    cleaned: dict[str, Any] = _clean(body)
+    cleaned: dict[str, Any] = plain(body)
     return cleaned
 
 
@@ -143,25 +142,5 @@ def metric_from_dict(fields: Mapping[str, Any]) -> Metric:
     )
 
 
-def to_json(value: object, indent: int | None = None) -> str:
-    """Serialise to valid JSON: a float that is not a number becomes null."""
-    return json.dumps(_clean(value), ensure_ascii=False, indent=indent, allow_nan=False)
-
-
 def _is_list_of_mappings(value: Any) -> bool:
     return isinstance(value, list | tuple) and all(isinstance(item, Mapping) for item in value)
-
-
-def _clean(value: Any) -> Any:
-    """Turn numpy scalars, tuples, paths and non-finite floats into what JSON knows."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, str | int | bool) or value is None:
-        return value
-    if isinstance(value, Mapping):
-        return {str(key): _clean(item) for key, item in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        return [_clean(item) for item in value]
-    if hasattr(value, "tolist"):
-        return _clean(value.tolist())
-    return str(value)

@@ -66,7 +66,8 @@ def _badness(record: Mapping[str, Any]) -> float:
     rank = record.get("rank")
     if isinstance(rank, int):
         return rank - 1
-    return 1.0 if record.get("correct") is False else 0.0
+    correct = record.get("correct")
+    return 1.0 - correct if isinstance(correct, int | float) else 0.0
 
 
 def _images(record: Mapping[str, Any]) -> Iterator[str]:
