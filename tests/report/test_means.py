@@ -40,7 +40,7 @@ class TestRows:
     def test_a_record_without_the_field_or_with_null_does_not_count(self):
         rows = rows_of(columns(anls=[0.5, "", None, 1.0]), MeanOf("anls"))
 
-        assert (rows.ids, rows.mean(), rows.unscored) == (("a", "d"), 0.75, {"b", "c"})
+        assert (rows.ids, rows.mean()) == (("a", "d"), 0.75)
 
     def test_a_rank_that_is_null_was_not_found_and_counts_as_0(self):
         rows = rows_of(columns(rank=[1, 5, None, ""]), MeanOf("rank", at_most=4))
@@ -75,6 +75,12 @@ class TestAlignment:
         assert aligned.ids == ("b", "c")
         assert aligned.values.tolist() == [[2, 3], [20, 30]]
         assert aligned.left_out == 3
+
+    def test_what_counts_for_none_of_them_is_not_called_left_out(self):
+        """The rotations of a question, whose verdict stands at the first of them."""
+        parts = [rows_of(columns("abcd", correct=[1, None, 0, None]), MeanOf("correct")) for _ in range(2)]
+
+        assert align(parts).left_out == 0
 
     def test_nothing_in_common_is_nothing_to_compare(self):
         parts = [rows_of(columns(ids, score=[1, 2, 3, 4]), MeanOf("score")) for ids in ("abcd", "efgh")]

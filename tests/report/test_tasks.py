@@ -9,7 +9,7 @@ from eyechart.report.compare import compare
 from eyechart.report.load import load_results
 from eyechart.report.payload import make_payload
 from eyechart.report.table import make_table
-from support.make_results import ENCODER, texts
+from support.make_results import ENCODER, questions, retrieval, texts
 
 
 @pytest.fixture(scope="module")
@@ -28,6 +28,22 @@ def text_retrieval(cache, tmp_path_factory):
         output=f"{folder}/results/{{model}}.json", num_workers=0,
     )  # fmt: skip
     return load_results([folder / "results"]).found
+
+
+VLMS = ["python:support.chart_models:BlurredVLM", "python:support.chart_models:SharpVLM"]
+
+
+@pytest.fixture(scope="module")
+def answers(cache, tmp_path_factory):
+    """A generator with bad eyes and one with good ones: multiple choice, open questions, captions."""
+    folder = tmp_path_factory.mktemp("answers")
+    flags, descriptions = questions(folder, n=32)
+    common = {"model": VLMS, "num_workers": 0, "output": f"{folder}/results/{{model}}_{{dataset}}_{{task}}.json"}
+    evaluate(dataset=[str(flags)], questions={"xlsx": False}, **common)
+    evaluate(dataset=[str(descriptions)], questions={"xlsx": False, "metric": "anls"}, **common)
+    root = retrieval(folder / "postcards", n=16)
+    evaluate(dataset=["wds/postcards"], dataset_root=str(root), task=["captioning"], **common)
+    return folder / "results"
 
 
 def by_metric(found, metric=None):
@@ -57,3 +73,43 @@ def test_text_retrieval_is_shown_as_texts_that_look_for_documents(text_retrieval
         text_retrieval[0].result.metrics["hit_rate_at_1"], abs=1e-5
     )
     assert [row[6] for row in payload.overview["results"]] == [["1 left out"]] * 2
+
+
+def test_answers_that_are_half_right_are_compared_by_their_score(answers):
+    found = load_results(sorted(answers.glob("*descriptions*.json"))).found
+
+    line = by_metric(found)["accuracy"]
+
+    assert line.paired.n == 32
+    assert 0 < line.first < line.second < 1
+    assert line.paired.only_first is None
+
+
+def test_answers_that_are_half_right_are_shown_as_such(answers):
+    (chunk,) = make_payload(load_results(sorted(answers.glob("*descriptions*.json"))).found).chunks
+
+    shares = [share for own in chunk["samples"]["correct"].values() for share in own]
+    assert any(0 < share < 1 for share in shares)
+    assert 1 in shares
+
+
+def test_multiple_choice_is_compared_and_shown_with_its_options(answers):
+    found = load_results(sorted(answers.glob("*flags*.json"))).found
+
+    line = by_metric(found)["accuracy"]
+    (chunk,) = make_payload(found).chunks
+
+    assert line.paired.only_second > line.paired.only_first
+    assert chunk["samples"]["questions"][0]["options"].keys() == set("ABCD")
+
+
+def test_captions_are_compared_by_the_score_of_each_image(answers):
+    line = by_metric(load_results(sorted(answers.glob("*postcards*.json"))).found)["CIDEr"]
+
+    assert line.paired.n == 16
+    assert line.paired.difference > 0
+
+
+def test_the_predictions_beside_a_result_are_no_results(answers):
+    assert [path for path in answers.glob("*.jsonl") if not path.stem.endswith(".records")]
+    assert load_results([answers]).skipped == ()

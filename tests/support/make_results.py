@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Iterable
 from itertools import product
@@ -11,6 +12,8 @@ import numpy as np
 from PIL import Image
 
 from eyechart import evaluate
+from eyechart.datasets.questions.rows import RowTable
+from eyechart.datasets.questions.tsv import write_tsv
 from eyechart.results import Result
 from support.chart_models import BLUR, PALETTE, WORDS
 from support.data import encoded, labels_to_npy, write_shards
@@ -134,6 +137,26 @@ def texts(root: Path, *, n: int) -> Path:
     for name, rows in (("corpus", corpus), ("queries", queries), ("qrels", qrels)):
         (root / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     return root
+
+
+def questions(root: Path, *, n: int, seed: int = 11) -> tuple[Path, Path]:
+    """Write questions about images: which colour is left (multiple choice), and what is to be seen (open)."""
+    rng = np.random.default_rng(seed)
+    choices, descriptions = [], []
+    for i in range(n):
+        colours = (COLOURS[i % 8], COLOURS[(i // 8 + i) % 8])
+        wrong = [str(name) for name in rng.permutation([name for name in COLOURS if name != colours[0]])[:3]]
+        place = int(rng.integers(4))
+        options = dict(zip("ABCD", [*wrong[:place], colours[0], *wrong[place:]], strict=True))
+        image = base64.b64encode(encoded(draw(colours, rng, 0.3))).decode()
+        row = {"index": i, "image": image, "category": ["warm", "cold"][i % 2]}
+        choices.append({**row, "question": "Which colour is on the left?", **options, "answer": "ABCD"[place]})
+        descriptions.append({**row, "question": "Describe the image.", "answer": words(colours)})
+    paths = root / "flags.tsv", root / "descriptions.tsv"
+    root.mkdir(parents=True, exist_ok=True)
+    for path, rows in zip(paths, (choices, descriptions), strict=True):
+        write_tsv(path, RowTable(rows))
+    return paths
 
 
 def run(folder: Path, data: Path, names: list[str], models: list[str], **settings) -> None:

@@ -110,7 +110,8 @@ def result_files(path: Path) -> Iterator[Path]:
 
 def _is_part(file: Path) -> bool:
     """Tell whether a file belongs to a result rather than being one (``out/*`` in a shell names those, too)."""
-    return file.name.startswith((TEMPORARY, PROGRESS_PREFIX)) or file.name.endswith(".records.jsonl")
+    lines = file.suffix == ".jsonl" and (file.stem.endswith(".records") or file.with_suffix(".json").exists())
+    return lines or file.name.startswith((TEMPORARY, PROGRESS_PREFIX))
 
 
 def _read_json(path: Path, text: str) -> list[tuple[Result, str]]:

@@ -27,8 +27,6 @@ class MeanRows:
     """What each record belongs to (its image), where records are not independent."""
     groups: tuple[str, ...] | None
     """Groups that count alike, whatever their size."""
-    unscored: frozenset[str] = frozenset()
-    """Records that would count if they had a number."""
 
     def mean(self) -> float:
         """Return the metric."""
@@ -50,19 +48,17 @@ class AlignedRows:
 def rows_of(columns: RecordColumns, mean_of: MeanOf) -> MeanRows:
     """Pick the records that count for a metric, and their numbers."""
     numbers = columns.numbers[mean_of.field]
-    counts = np.ones(len(numbers), bool)
+    counts = np.isfinite(numbers) if mean_of.at_most is None else ~np.isnan(numbers)
     for name, wanted in mean_of.where.items():
         counts &= np.array([value == wanted for value in columns.names[name]], bool)
-    known = np.isfinite(numbers) if mean_of.at_most is None else ~np.isnan(numbers)
-    kept = np.flatnonzero(counts & known)
+    kept = np.flatnonzero(counts)
     values = numbers[kept] if mean_of.at_most is None else (numbers[kept] <= mean_of.at_most).astype(np.float64)
     ids = columns.ids if kept.size == len(columns.ids) else tuple(columns.ids[i] for i in kept)
 
     def named(field: str) -> tuple[str, ...] | None:
         return tuple(columns.names[field][i] or columns.ids[i] for i in kept) if field else None
 
-    unscored = frozenset(columns.ids[i] for i in np.flatnonzero(counts & ~known))
-    return MeanRows(ids, values, named(mean_of.cluster), named(mean_of.balance), unscored)
+    return MeanRows(ids, values, named(mean_of.cluster), named(mean_of.balance))
 
 
 def align(parts: Sequence[MeanRows]) -> AlignedRows | None:
@@ -76,7 +72,7 @@ def align(parts: Sequence[MeanRows]) -> AlignedRows | None:
         return None if names is None else tuple(names[i] for i in places[0])
 
     values = np.stack([part.values[place] for part, place in zip(parts, places, strict=True)])
-    seen = set(ids).union(*(part.ids for part in parts), *(part.unscored for part in parts))
+    seen = set(ids).union(*(part.ids for part in parts))
     return AlignedRows(ids, values * _weights(own(first.groups), len(ids)), own(first.units), len(seen) - len(ids))
 
 

@@ -171,8 +171,8 @@ def best_of(values: Sequence[float | None], *, lower: bool = False) -> list[int]
 def fewer_than_listed(result: Result) -> list[str]:
     """Say how many samples the numbers of a result are not about, and why."""
     failed = max(result.counts.get("failed", 0), len(result.failures))
-    counts = {"failed": failed, "left out": result.counts.get("left_out", 0)}
-    return [f"{count} {word}" for word, count in counts.items() if count > 0]
+    others = {key.replace("_", " "): result.counts.get(key, 0) for key in ("left_out", "unscored")}
+    return [f"{count} {word}" for word, count in {"failed": failed, **others}.items() if count > 0]
 
 
 def natural(text: str) -> list[tuple[int, str]]:
