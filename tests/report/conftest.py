@@ -11,7 +11,7 @@ import pytest
 from eyechart.report.load import load_results
 from eyechart.report.page import make_page
 from eyechart.report.payload import make_payload
-from support.make_results import exam, make_suite
+from support.make_results import exam, make_answers, make_suite
 
 
 @pytest.fixture(scope="session")
@@ -20,6 +20,14 @@ def suite(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("EYECHART_CACHE", str(tmp_path_factory.mktemp("cache")))
         return make_suite(tmp_path_factory.mktemp("suite"), thumbnails=12)
+
+
+@pytest.fixture(scope="session")
+def answers(tmp_path_factory):
+    """The folder of the results of two generators: multiple choice, open questions, captions."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("EYECHART_CACHE", str(tmp_path_factory.mktemp("cache")))
+        return make_answers(tmp_path_factory.mktemp("answers"))
 
 
 @pytest.fixture(scope="session")
@@ -50,6 +58,14 @@ def published_report(small_suite, tmp_path_factory):
     """The page of two models, with published numbers beside."""
     path = tmp_path_factory.mktemp("page") / "report.html"
     path.write_bytes(make_page(make_payload(load_results([small_suite]).found, references=["internvl"])))
+    return path
+
+
+@pytest.fixture(scope="session")
+def answers_report(answers, tmp_path_factory):
+    """The page of the generators."""
+    path = tmp_path_factory.mktemp("page") / "report.html"
+    path.write_bytes(make_page(make_payload(load_results([answers]).found)))
     return path
 
 

@@ -165,7 +165,7 @@ def test_a_cell_opens_its_metrics_settings_and_command(watched, report):
     assert dialog.locator("code.command").inner_text()
     assert "mean_per_class_recall" in dialog.inner_text()
     page.keyboard.press("Escape")
-    assert page.locator("dialog").count() == 0
+    expect(page.locator("dialog")).to_have_count(0)
 
 
 def test_a_benchmark_shows_classes_curves_prompts_and_calibration(watched, report):
@@ -266,6 +266,28 @@ def test_retrieval_shows_query_what_was_found_and_where_the_target_was(watched, 
     dialog = page.locator("dialog")
     assert "The right image is at rank" in dialog.inner_text()
     assert dialog.locator("ol.found li").count() == 5
+
+
+def test_questions_show_options_answer_and_the_rule_that_decided(watched, answers_report):
+    page = watched.open(answers_report)
+    page.locator("#matrix thead a.dataset", has_text="flags").click()
+    page.locator(".samples").get_by_label("Show").select_option("all")
+
+    page.locator(".cards .card button").first.click()
+
+    text = page.locator("dialog").inner_text()
+    assert "Rule that decided" in text
+    assert "the right answer" in text
+
+
+def test_an_answer_that_is_half_right_says_how_much(watched, answers_report):
+    page = watched.open(answers_report)
+    page.locator("#matrix thead a.dataset", has_text="descriptions").click()
+    page.locator("#model-detail").get_by_label("Model").select_option(label="support.chart_models:BlurredVLM")
+
+    page.locator(".cards .card button").last.click()
+
+    assert re.fullmatch(r"\d+ % right", page.locator("dialog .toolbar .verdict").inner_text())
 
 
 def test_several_labels_show_their_scores(watched, report):

@@ -9,18 +9,11 @@ from eyechart.report.compare import compare
 from eyechart.report.load import load_results
 from eyechart.report.payload import make_payload
 from eyechart.report.table import make_table
-from support.make_results import ENCODER, questions, retrieval, texts
+from support.make_results import ENCODER, texts
 
 
 @pytest.fixture(scope="module")
-def cache(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("EYECHART_CACHE", str(tmp_path_factory.mktemp("cache")))
-        yield
-
-
-@pytest.fixture(scope="module")
-def text_retrieval(cache, tmp_path_factory):
+def text_retrieval(tmp_path_factory):
     """A weak and a strong encoder that look for texts."""
     folder = tmp_path_factory.mktemp("texts")
     evaluate(
@@ -28,22 +21,6 @@ def text_retrieval(cache, tmp_path_factory):
         output=f"{folder}/results/{{model}}.json", num_workers=0,
     )  # fmt: skip
     return load_results([folder / "results"]).found
-
-
-VLMS = ["python:support.chart_models:BlurredVLM", "python:support.chart_models:SharpVLM"]
-
-
-@pytest.fixture(scope="module")
-def answers(cache, tmp_path_factory):
-    """A generator with bad eyes and one with good ones: multiple choice, open questions, captions."""
-    folder = tmp_path_factory.mktemp("answers")
-    flags, descriptions = questions(folder, n=32)
-    common = {"model": VLMS, "num_workers": 0, "output": f"{folder}/results/{{model}}_{{dataset}}_{{task}}.json"}
-    evaluate(dataset=[str(flags)], questions={"xlsx": False}, **common)
-    evaluate(dataset=[str(descriptions)], questions={"xlsx": False, "metric": "anls"}, **common)
-    root = retrieval(folder / "postcards", n=16)
-    evaluate(dataset=["wds/postcards"], dataset_root=str(root), task=["captioning"], **common)
-    return folder / "results"
 
 
 def by_metric(found, metric=None):

@@ -29,7 +29,8 @@ def find_chromium() -> str | None:
 def place_of(report: Path, dataset: str, task: str = "zeroshot_classification") -> int:
     """Return the number of a benchmark on a page: its address there is ``#/benchmark/number``."""
     overview = re.search(r'id="overview">(.*?)</script>', report.read_text(encoding="utf-8"))
-    names = [(part["dataset"], part["task"], part["language"]) for part in json.loads(overview[1])["benchmarks"]]
+    benchmarks = json.loads(overview[1])["benchmarks"]
+    names = [(Path(part["dataset"]).name, part["task"], part["language"]) for part in benchmarks]
     return names.index((dataset, task, "en"))
 
 

@@ -20,6 +20,7 @@ from support.data import encoded, labels_to_npy, write_shards
 
 ENCODER = "python:support.chart_models:encoder"
 EXAMINEE = "python:support.chart_models:examinee"
+VLMS = ["python:support.chart_models:BlurredVLM", "python:support.chart_models:SharpVLM"]
 COLOURS = list(PALETTE)
 LANGUAGES = {"it": ("rosso", "di fianco a"), "jp": ("赤", "と")}
 SETS = {"stamps": (24, 0.35), "garden": (12, 0.25), "harbour": (40, 0.55), "digits": (10, 0.45)}
@@ -184,6 +185,17 @@ def make_suite(folder: Path, *, models: list[str] | None = None, n: int = 120, t
     run(results, data, ["wds/market"], models)
     run(results, data, ["selection/twins"], models)
     return results
+
+
+def make_answers(folder: Path, *, n: int = 32) -> Path:
+    """Let generators with good and bad eyes answer and describe; return the folder of the results."""
+    common = {"model": VLMS, "num_workers": 0, "output": f"{folder}/results/{{model}}_{{dataset}}_{{task}}.json"}
+    flags, descriptions = questions(folder / "data", n=n)
+    evaluate(dataset=[str(flags)], questions={"xlsx": False}, **common)
+    evaluate(dataset=[str(descriptions)], questions={"xlsx": False, "metric": "anls"}, **common)
+    root = retrieval(folder / "data" / "postcards", n=n // 2)
+    evaluate(dataset=["wds/postcards"], dataset_root=str(root), task=["captioning"], **common)
+    return folder / "results"
 
 
 def exam(root: Path, *, n: int = 100) -> Path:
