@@ -215,7 +215,8 @@ def score_some(data: bytes, _: Path) -> None:
         "j", lambda prompts, _: [(prompt.id, judges.Answer(REPLIES[len(data) % 5])) for prompt in prompts]
     )
     found = score_rows(content["rows"], benchmark, extractor="strict" if content["strict"] else "vlmeval", judge=judge)
-    assert found.table is not None
+    if found.table is None:
+        raise TypeError("no table")
 
 
 REPLIES = ("A", "Yes", "0.5", "14", '{"Creativity": 5}')
