@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 
 from eyechart.config import make_config
-from eyechart.plan import make_plan
+from eyechart.plan import plan_jobs
 from eyechart.results import Result, read_result, records_path, to_json
 from eyechart.types import Job
 
@@ -43,7 +43,7 @@ def main() -> int:
         os.environ["EYECHART_CACHE"] = f"{folder}/cache"
         subprocess.run([*EVAL, *TINY, "--output", "one.json"], check=True)
         settings = make_run(args.models, args.datasets)
-        jobs = make_plan(make_config({**settings, **{key: settings[key][0] for key in ("dataset_root", "output")}}))
+        jobs = plan_jobs(make_config({**settings, **{key: settings[key][0] for key in ("dataset_root", "output")}}))
         fill(jobs, read_result(Path("one.json")))
         print(f"{len(jobs)} jobs: {args.models} models on {args.datasets} datasets")
         flags = [word for key, values in settings.items() for word in (f"--{key}", *values)]

@@ -134,11 +134,11 @@ np.save(sys.argv[5], rows / np.linalg.norm(rows, axis=1, keepdims=True))
 
 def compare_embeddings(name: str, checkpoint: Path) -> float:
     """Encode the same images with the peer's own loader and with ours; return the largest difference."""
-    from eyechart.inference.embeddings import LocalEmbeddings
+    from eyechart.datasets.registry import open_dataset
+    from eyechart.inference.embeddings import StoredEmbeddings
     from eyechart.manifest import read_manifest
     from eyechart.metrics.vectors import unit
-    from eyechart.plan import open_dataset
-    from eyechart.run import open_model
+    from eyechart.models.registry import open_model
     from eyechart.store.vectors import EmbeddingStore
     from eyechart.types import DatasetSpec, ModelSpec
 
@@ -148,7 +148,7 @@ def compare_embeddings(name: str, checkpoint: Path) -> float:
     manifest = read_manifest(open_dataset(DatasetSpec(f"wds/{name}", "wds", root)))
     model = open_model(ModelSpec("open_clip", MODEL, str(checkpoint)))
     store = EmbeddingStore(WORK / f"store_{name}_{os.getpid()}")
-    ours = unit(LocalEmbeddings(model, store, batch_size=16, workers=2).images(manifest).vectors)
+    ours = unit(StoredEmbeddings(model, store, batch_size=16, workers=2).images(manifest).vectors)
     return float(np.abs(ours - np.load(saved)).max())
 
 

@@ -20,12 +20,12 @@ from PIL import Image
 
 import eyechart
 from eyechart.datasets.webdataset import open_webdataset
-from eyechart.inference.embeddings import LocalEmbeddings
+from eyechart.inference.embeddings import StoredEmbeddings
 from eyechart.io.files import cache_root
 from eyechart.learn.linear import accuracy
 from eyechart.manifest import read_manifest
 from eyechart.metrics.vectors import unit
-from eyechart.run import open_model
+from eyechart.models.registry import open_model
 from eyechart.store.vectors import EmbeddingStore
 from eyechart.types import DatasetSpec, ModelSpec
 
@@ -112,7 +112,7 @@ def features(root: Path, split: str) -> tuple[np.ndarray, np.ndarray]:
     """Read the stored embeddings of a split, at unit length."""
     manifest = read_manifest(open_webdataset(DatasetSpec("wds/cifar10", "wds", str(root), split)))
     model = open_model(ModelSpec("onnx", "eyechart-tiny", "eyechart-tiny"))
-    vectors = LocalEmbeddings(model, EmbeddingStore(cache_root() / "embeddings")).images(manifest).vectors
+    vectors = StoredEmbeddings(model, EmbeddingStore(cache_root() / "embeddings")).images(manifest).vectors
     return unit(vectors), np.array([entry.label for entry in manifest.entries])
 
 

@@ -8,8 +8,8 @@ import io
 from PIL import Image
 
 from eyechart.io.media import ImageRef
-from eyechart.io.thumbnails import SIDE, choose, with_thumbnails
 from eyechart.report.samples import is_thumbnail
+from eyechart.results.thumbnails import SIDE, choose, with_thumbnails
 from eyechart.types import Sample
 
 

@@ -10,8 +10,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from speed_data import CLASSES, TEMPLATES
 
-from eyechart.inference.embeddings import LocalEmbeddings
-from eyechart.run import open_model
+from eyechart.inference.embeddings import StoredEmbeddings
+from eyechart.models.registry import open_model
 from eyechart.store.vectors import EmbeddingStore
 from eyechart.tasks.prompts import class_texts, class_vectors
 from eyechart.types import DatasetInfo, ModelSpec
@@ -20,7 +20,7 @@ model = open_model(ModelSpec("open_clip", "ViT-B-32", sys.argv[1]))
 model.load()
 names = tuple(CLASSES[: int(sys.argv[2])])
 with tempfile.TemporaryDirectory() as folder:
-    embeddings = LocalEmbeddings(model, EmbeddingStore(Path(folder)))
+    embeddings = StoredEmbeddings(model, EmbeddingStore(Path(folder)))
     start, cpu = time.perf_counter(), time.process_time()
     texts = class_texts(DatasetInfo("x", "classification", classnames=names, templates=tuple(TEMPLATES)))
     class_vectors(embeddings.texts([text for group in texts for text in group]), texts)

@@ -10,10 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from eyechart.errors import UsageError, nearest
 from eyechart.types import OnError
 
-OUTPUT = "{dataset}_{pretrained}_{model}_{language}_{task}.json"
 
-
-class Questions(BaseModel):
+class QuestionSettings(BaseModel):
     """Settings of generative benchmarks: how the model is reached, how answers are read, who judges."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -62,7 +60,8 @@ class Config(BaseModel):
     compile: bool | str = False
     task: list[str] = Field(default=["auto"], min_length=1)
     language: list[str] = Field(default=["en"], min_length=1)
-    output: str = OUTPUT
+    output: str | None = None
+    """A template of paths; by default the task's own."""
     recall_k: list[int] = [5]
     metrics: Literal["default", "full"] = "default"
     group_by: list[str] = []
@@ -93,7 +92,9 @@ class Config(BaseModel):
     annotation_file: str = ""
     task_options: dict[str, Any] = {}
     """Settings of single tasks that no other task has."""
-    questions: Questions = Questions()
+    questions: QuestionSettings = QuestionSettings()
+    reranker: str = ""
+    """A second model for text retrieval: it orders anew what the encoder found."""
 
     @field_validator("task", mode="before")
     @classmethod

@@ -14,9 +14,10 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from eyechart.errors import DataError
-from eyechart.io.digests import DIGEST_SIZE
+from eyechart.io.digests import DIGEST_SIZE, digest_bytes
 from eyechart.io.progress import NoProgress, Progress
 from eyechart.io.untrusted import MAX_TEXT
 from eyechart.languages import canonical
@@ -72,6 +73,16 @@ class Manifest:
         return tuple(self.entries[i] for i in keep)
 
 
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """Vectors of the samples that could be encoded, as the model gave them, and those that could not."""
+
+    vectors: NDArray[np.float32]
+    kept: NDArray[np.int64]
+    """Positions in the manifest, ascending, one per vector."""
+    failures: tuple[Failure, ...] = ()
+
+
 @dataclass
 class _Reading:
     """What the first pass has seen so far."""
@@ -121,7 +132,7 @@ def read_manifest(
         for sample in iter_samples(dataset, limit):
             bar.advance()
             _take(reading, sample, info, on_error)
-    if not reading.entries:
+    if not reading.entries and info.kind != "external":
         raise DataError(
             f"{info.name}: no samples in split {info.split!r} of {info.source}.",
             advice="Check the split's name and the folder.",
@@ -143,7 +154,7 @@ def read_manifest(
 def _take(reading: _Reading, sample: Sample, info: DatasetInfo, on_error: OnError) -> None:
     _check_sample(sample, info)
     try:
-        key = sample.image.digest()
+        key = sample.image.digest() if sample.image else digest_bytes(repr((sample.id, sample.texts)).encode())
     except DataError as error:
         if on_error == "fail":
             raise
@@ -197,7 +208,7 @@ def _notices(info: DatasetInfo, reading: _Reading, digests: Digests) -> Iterator
     if blank:
         yield Notice("blank_captions", blank, f"{blank} captions are blank.")
     copies = len(digests) - len(np.unique(digests.view("V16")))
-    if copies:
+    if copies and info.kind != "questions":  # several questions about one image are no accident
         yield Notice("duplicate_images", copies, f"{copies} images are byte-for-byte copies of another one.")
     if reading.failures:
         first = reading.failures[0]
@@ -211,5 +222,8 @@ def _fingerprint(reading: _Reading, info: DatasetInfo) -> str:
         state.update(repr(info.collection).encode("utf-8", "surrogatepass"))
     for entry, key in zip(reading.entries, reading.keys, strict=True):
         state.update(key)
-        state.update(repr((entry.id, entry.label, entry.labels, entry.texts)).encode("utf-8", "surrogatepass"))
+        target = (entry.id, entry.label, entry.labels, entry.texts)
+        # The options and answers of a question are columns like any other.
+        whole = (*target, sorted(entry.meta.items())) if info.kind == "questions" else target
+        state.update(repr(whole).encode("utf-8", "surrogatepass"))
     return state.hexdigest()

@@ -6,6 +6,7 @@ vectors) or a generator (messages to text). A task predicts (slow, cached) and s
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -13,6 +14,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
+from eyechart.errors import DataError
 from eyechart.io.media import ImageRef
 
 if TYPE_CHECKING:
@@ -21,12 +23,26 @@ if TYPE_CHECKING:
     from PIL import Image
 
     from eyechart.io.progress import Progress
+    from eyechart.models.access import Access
 
     Vectors = NDArray[np.float32]
 
-Kind = Literal["classification", "multilabel", "retrieval", "selection", "collection", "similarity", "images"]
+Kind = Literal[
+    "classification",
+    "multilabel",
+    "retrieval",
+    "selection",
+    "collection",
+    "similarity",
+    "images",
+    "questions",
+    "texts",
+    "external",
+]
 """What a dataset's samples carry: one label, several labels, captions, candidates to choose from, nothing themselves
-but a collection of queries and documents beside them, how similar they are in pairs, or nothing at all."""
+but a collection of queries and documents beside them, how similar they are in pairs, nothing at all, a question to a
+generator, or (``texts``) a query to a collection of texts. ``external`` data are read by the library that scores them,
+and have no samples here."""
 
 OnError = Literal["fail", "skip"]
 
@@ -40,7 +56,8 @@ class Sample:
 
     id: str
     """Unique within the dataset and split; records refer to it."""
-    image: ImageRef
+    image: ImageRef | None
+    """None for a sample that is all text; the first one where there are several."""
     label: int | None = None
     labels: tuple[int, ...] = ()
     """Multilabel: the indices of all classes that are present."""
@@ -50,6 +67,12 @@ class Sample:
     the same ``meta["text"]`` share their right one."""
     meta: Mapping[str, Any] = field(default_factory=dict)
     """Anything else that the source knows: group columns, paths, weights."""
+
+    def need_image(self) -> ImageRef:
+        """Return the image of a sample that must have one."""
+        if self.image is None:
+            raise DataError(f"Sample {self.id} has no image.")
+        return self.image
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +92,7 @@ class DatasetInfo:
     notes: tuple[Notice, ...] = ()
     """Warnings that the reader found in the description (they are counted in the result)."""
     collection: TextCollection | None = None
-    """Queries, documents and relevance; an item's image is the sample named by its ``meta["image"]``."""
+    """Queries, documents and relevance."""
 
 
 @runtime_checkable
@@ -115,12 +138,14 @@ class Shard(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A text that can be found."""
+    """A text, an image or both: what is looked for, or what can be found."""
 
     id: str
     text: str
     meta: Mapping[str, Any] = field(default_factory=dict)
-    """Whatever else its source knows, such as the image that the text describes."""
+    """Whatever else its source knows, such as where the image is that the text describes."""
+    image: str | None = None
+    """The id of the sample that is its image, where it has one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +161,10 @@ class TextCollection:
 # ------------------------------------------------------------------------------------------------ models
 
 
+Role = Literal["encoder", "generator", "reranker"]
+"""What a model does in a task."""
+
+
 @dataclass(frozen=True, slots=True)
 class ModelSpec:
     """Which model, in what form: enough to load it again."""
@@ -149,6 +178,15 @@ class ModelSpec:
     device: str = "auto"
     options: Mapping[str, Any] = field(default_factory=dict)
     """Family-specific: cache folder, revision, trust, transform per task, ..."""
+    access: Access | None = field(default=None, compare=False, repr=False)
+    """How the model is reached (key, requests at a time, budget): nothing of this changes what it answers."""
+
+    @property
+    def what(self) -> dict[str, Any]:
+        """Return all that can change what the model answers, as plain values: no device, no key, no time limit."""
+        options = {key: value for key, value in self.options.items() if key not in HOW_NOT_WHAT}
+        named = {"family": self.family, "name": self.name, "pretrained": self.pretrained, "precision": self.precision}
+        return {**named, "options": options}
 
     @property
     def label(self) -> str:
@@ -172,6 +210,8 @@ class ModelCard:
     parameters: int | None = None
     logit_scale: float | None = None
     logit_bias: float | None = None
+    prompts: Mapping[str, str] = field(default_factory=dict)
+    """What its authors put in front of a ``query`` or a ``document`` before it is encoded."""
     notes: tuple[str, ...] = ()
     """Traps that the loader found, for example another activation than the weights were trained with."""
 
@@ -211,7 +251,7 @@ class Encoder(Protocol):
         ...
 
 
-Role = Literal["system", "user", "assistant"]
+Speaker = Literal["system", "user", "assistant"]
 Part = str | ImageRef
 """A piece of a message: a text, or an image that is read and encoded when it is sent."""
 
@@ -220,7 +260,7 @@ Part = str | ImageRef
 class Message:
     """One turn of a conversation: texts and images in the order in which the model shall see them."""
 
-    role: Role
+    role: Speaker
     parts: tuple[Part, ...]
 
 
@@ -317,23 +357,30 @@ class Job:
     settings: Mapping[str, Any]
     """The task's own settings, all of them, defaults included."""
     output: Path
+    others: Mapping[str, ModelSpec] = field(default_factory=dict)
+    """Further models that the task works with, by their part in it: ``judge``, ``reranker``."""
+    label: str = ""
+    """What the result calls the model, where that is not its own name: several models that work together."""
     batch_size: int = 64
     workers: int = 4
     on_error: OnError = "fail"
+    thumbnails: int = 0
+    """Small images of this many mistakes are kept in the records."""
+    dump: tuple[str, ...] = ()
+    """What of the prompts goes into the result: ``classnames``, ``templates``."""
 
     @property
     def title(self) -> str:
         """Name the job in one line."""
-        return f"{self.model.label} on {self.dataset.name} ({self.dataset.language}, {self.task})"
+        return f"{self.label or self.model.label} on {self.dataset.name} ({self.dataset.language}, {self.task})"
 
     @property
     def digest(self) -> str:
         """Identify what is computed: all that can change the numbers, and nothing else (no output path, no workers)."""
-        model, dataset = asdict(self.model), asdict(self.dataset)
-        del model["device"]
-        model["options"] = {key: value for key, value in self.model.options.items() if key not in HOW_NOT_WHAT}
+        dataset = asdict(self.dataset)
         dataset["options"] = {key: value for key, value in self.dataset.options.items() if key not in WHERE_OPTIONS}
-        return digest_json([model, dataset, self.task, dict(self.settings), self.on_error])
+        others = {part: spec.what for part, spec in self.others.items()}
+        return digest_json([self.model.what, others, dataset, self.task, dict(self.settings), self.on_error])
 
 
 # ---------------------------------------------------------------------------------------------- outcomes
@@ -350,8 +397,24 @@ class Notice:
 
 
 @dataclass(frozen=True, slots=True)
+class MeanOf:
+    """What a metric is the mean of: one number for each record that counts."""
+
+    field: str
+    """The field of the record that holds the number; a record without it does not count."""
+    at_most: int | None = None
+    """The number is 1 where the field (a rank) is at most this, else 0; a rank that is null is not found: 0."""
+    where: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """Only records with these values count."""
+    cluster: str = ""
+    """The field that names the independent unit of a record (its image); without it, each record is one."""
+    balance: str = ""
+    """The mean over the values of this field (a label) of the mean over the records that have it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Metric:
-    """One number with what is needed to believe it."""
+    """One number with what is needed to believe it and to compare it."""
 
     value: float
     low: float | None = None
@@ -360,6 +423,19 @@ class Metric:
     n: int | None = None
     """How many independent units (images, queries) it is a mean of."""
     lower_is_better: bool = False
+    primary: bool = False
+    """Whether it stands for the benchmark in tables and comparisons."""
+    mean_of: MeanOf | None = None
+    """The records' numbers whose mean it is."""
+    function: str = ""
+    """Where it is no mean: the function over records that gives it, by name (see `eyechart.report.functions`)."""
+    best: float | None = None
+    """The largest value that any model can reach on these data, where that is not the largest there is."""
+
+
+RecordForm = Literal["", "label", "labels", "ranking", "question"]
+"""What a record shows: one label and a rank, several labels and scores, a query and the rank of what it looks for, a
+question and its answer; nothing that the report has a view for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -371,6 +447,8 @@ class Outcome:
     notices: Sequence[Notice] = ()
     details: Mapping[str, Any] = field(default_factory=dict)
     """Small derived tables for the report: class names, per-class figures, curves."""
+    facts: Mapping[str, str | bool] = field(default_factory=dict)
+    """What is reported among the metrics but is no number (``save_path``, ...)."""
 
 
 def digest_json(value: object) -> str:

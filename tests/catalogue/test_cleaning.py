@@ -4,10 +4,11 @@ from hypothesis import strategies as st
 
 from eyechart.config import make_config
 from eyechart.datasets.cleaning import clean_internvl
+from eyechart.datasets.registry import open_dataset
 from eyechart.datasets.resolve import resolve_dataset
 from eyechart.errors import UsageError
 from eyechart.manifest import read_manifest
-from eyechart.plan import make_plan, open_dataset
+from eyechart.plan import plan_jobs
 from eyechart.run import evaluate
 from support.data import write_classification, write_retrieval
 
@@ -67,7 +68,7 @@ def test_an_unknown_cleaning_is_refused(tmp_path):
     write_retrieval(tmp_path, captions=[["a"], ["b"]])
 
     with pytest.raises(UsageError, match="Unknown caption cleaning: 'intern'"):
-        make_plan(
+        plan_jobs(
             make_config({**TINY, "dataset": ["wds/x"], "dataset_root": str(tmp_path), "caption_cleaning": "intern"})
         )
 

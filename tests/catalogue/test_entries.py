@@ -4,9 +4,9 @@ import pytest
 
 from eyechart.datasets.catalogue import load_catalogue
 from eyechart.datasets.catalogue.entry import make_entry
+from eyechart.datasets.registry import READERS
 from eyechart.errors import UsageError
 from eyechart.languages import canonical
-from eyechart.plugins import BUILT_IN
 
 CATALOGUE = load_catalogue()
 ENTRIES = list(CATALOGUE.entries.values())
@@ -31,7 +31,7 @@ def test_an_entry_says_all_that_people_ask_for(entry):
     assert "test" in entry.splits
     assert len({canonical(code) for code in entry.languages}) == len(entry.languages)
     for source in entry.sources:
-        assert source.reader in BUILT_IN["datasets"] or (source.base and not source.reader)
+        assert source.reader in READERS.built_in or (source.base and not source.reader)
         assert not source.base or CATALOGUE.find(source.base)
         assert set(source.splits) <= set(entry.splits)
         assert all(entry.own_language(code) for code in source.languages)

@@ -13,11 +13,11 @@ import pytest
 from eyechart.cli import main
 from eyechart.datasets.export import export_webdataset
 from eyechart.datasets.recode import extension_of, recode
+from eyechart.datasets.registry import open_dataset
 from eyechart.datasets.resolve import resolve_dataset
 from eyechart.errors import DataError, UsageError
 from eyechart.io.media import ImageRef, decode_image
 from eyechart.manifest import iter_samples, read_manifest
-from eyechart.plan import open_dataset
 from support import torchvision_formats as formats
 from support.data import encoded, noise_image, write_classification, write_multilabel, write_retrieval
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from eyechart.datasets.catalogue import load_catalogue
+from eyechart.datasets.registry import READERS as KNOWN_READERS
 from eyechart.datasets.resolve import resolve_dataset
 from eyechart.languages import canonical
-from eyechart.plan import TASK_OF_KIND
-from eyechart.plugins import BUILT_IN
+from eyechart.tasks.registry import TASK_OF_KIND
 
 FACTS = Path(__file__).parent.parent / "data" / "facts"
 DATASETS = json.loads((FACTS / "datasets.json").read_text())
@@ -118,7 +118,7 @@ def test_every_name_resolves_to_a_reader_that_exists(name, tmp_path):
     spec = resolve_dataset(name, str(tmp_path), language=entry.languages[0])
 
     assert spec.name == name
-    assert spec.reader in BUILT_IN["datasets"]
+    assert spec.reader in KNOWN_READERS.built_in
 
 
 @pytest.mark.parametrize("name", EVALSCOPE)

@@ -5,11 +5,11 @@ import json
 import pytest
 
 from eyechart.datasets.imagenet_classes import wnids
+from eyechart.datasets.registry import open_dataset
 from eyechart.datasets.resolve import resolve_dataset
 from eyechart.errors import DataError
 from eyechart.io.media import decode_image
 from eyechart.manifest import iter_samples, read_manifest
-from eyechart.plan import open_dataset
 from support.data import encoded, noise_image
 
 IDS = list(wnids())

@@ -8,10 +8,11 @@ import pytest
 
 from eyechart.datasets import prompt_pack
 from eyechart.datasets.imagenet_classes import subset_indices, wnids
+from eyechart.datasets.registry import open_dataset
 from eyechart.datasets.resolve import resolve_dataset
 from eyechart.errors import DataError, EyechartError, UsageError
 from eyechart.manifest import read_manifest
-from eyechart.plan import make_plan, open_dataset
+from eyechart.plan import plan_jobs
 from support.data import encoded, noise_image, write_classification
 
 FACTS = json.loads((Path(__file__).parent.parent / "data" / "facts" / "datasets.json").read_text())
@@ -238,7 +239,7 @@ def test_a_template_without_its_place_is_refused_when_planning(pack, tmp_path, t
     own.write_text(template + "\n")
 
     with pytest.raises(EyechartError, match=message):
-        make_plan(make_config({**TINY, "dataset": ["dummy"], "custom_template_file": own}))
+        plan_jobs(make_config({**TINY, "dataset": ["dummy"], "custom_template_file": own}))
 
 
 def test_class_names_that_do_not_fit_the_folders_are_refused(pack, tmp_path):

@@ -7,7 +7,7 @@ from eyechart.datasets.catalogue import load_catalogue
 from eyechart.datasets.choose import LanguageError
 from eyechart.datasets.resolve import resolve_dataset
 from eyechart.errors import DataError, EyechartError, UsageError
-from eyechart.plan import Planner, make_plan
+from eyechart.plan import dataset_names, plan_jobs
 from support.data import write_classification, write_retrieval
 
 TINY = {"model_type": "onnx", "model": ["eyechart-tiny"], "pretrained": ["eyechart-tiny"]}
@@ -126,11 +126,11 @@ def test_collections_list_files_and_names_mix_and_nothing_is_run_twice(tmp_path)
     (tmp_path / "mine.txt").write_text("mnist\n# a comment\nsun397\n")
     config = make_config({"dataset": ["retrieval", str(tmp_path / "mine.txt"), "sun397", "wds/x"]})
 
-    assert Planner(config).datasets() == ["mscoco_captions", "flickr8k", "flickr30k", "mnist", "sun397", "wds/x"]
+    assert dataset_names(config) == ["mscoco_captions", "flickr8k", "flickr30k", "mnist", "sun397", "wds/x"]
 
 
 def test_vtab_plus_has_36_datasets():
-    assert len(Planner(make_config({"dataset": ["vtab+"]})).datasets()) == 36
+    assert len(dataset_names(make_config({"dataset": ["vtab+"]}))) == 36
 
 
 @pytest.fixture
@@ -171,7 +171,7 @@ def test_a_user_s_file_adds_datasets_and_collections(own, tmp_path):
 def test_the_environment_may_name_the_file(own, monkeypatch):
     monkeypatch.setenv("EYECHART_CATALOGUE", str(own))
 
-    assert Planner(make_config({"dataset": ["ours"]})).datasets() == ["our_screws", "cifar10"]
+    assert dataset_names(make_config({"dataset": ["ours"]})) == ["our_screws", "cifar10"]
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ def test_languages_that_a_dataset_lacks_are_left_out_of_a_matrix_and_told(tmp_pa
     said = []
     settings = {"dataset": ["cifar10"], "dataset_root": str(tmp_path / "{dataset}"), "language": ["en", "jp"]}
 
-    jobs = make_plan(make_config({**TINY, **settings, "output": str(tmp_path / "{language}.json")}), say=said.append)
+    jobs = plan_jobs(make_config({**TINY, **settings, "output": str(tmp_path / "{language}.json")}), say=said.append)
 
     assert [job.dataset.language for job in jobs] == ["en"]
     assert said == ["Left out: cifar10 is not available in 'jp' (Japanese). It has en."]
@@ -212,7 +212,7 @@ def test_when_nothing_is_left_it_is_an_error(tmp_path):
     write_classification(tmp_path / "cifar10")
 
     with pytest.raises(LanguageError):
-        make_plan(
+        plan_jobs(
             make_config({**TINY, "dataset": ["cifar10"], "dataset_root": str(tmp_path / "cifar10"), "language": ["jp"]})
         )
 
@@ -222,7 +222,7 @@ def test_auto_takes_the_task_from_the_data_of_a_named_set(tmp_path):
     write_retrieval(tmp_path / "mscoco_captions2017", captions=[["a"], ["b"]])
     settings = {"dataset": ["imagenet1k", "mscoco_captions2017"], "dataset_root": str(tmp_path / "{dataset}")}
 
-    jobs = make_plan(make_config({**TINY, **settings, "output": str(tmp_path / "{dataset}.json")}))
+    jobs = plan_jobs(make_config({**TINY, **settings, "output": str(tmp_path / "{dataset}.json")}))
 
     assert [job.task for job in jobs] == ["zeroshot_classification", "zeroshot_retrieval"]
 
@@ -231,7 +231,7 @@ def test_where_files_are_cached_does_not_make_it_another_job(tmp_path):
     write_classification(tmp_path / "x")
     settings = {**TINY, "dataset": ["wds/x"], "dataset_root": str(tmp_path / "x"), "output": str(tmp_path / "r.json")}
 
-    (plain,) = make_plan(make_config(settings))
-    (other,) = make_plan(make_config({**settings, "offline": True, "wds_cache_dir": "elsewhere"}))
+    (plain,) = plan_jobs(make_config(settings))
+    (other,) = plan_jobs(make_config({**settings, "offline": True, "wds_cache_dir": "elsewhere"}))
 
     assert plain.digest == other.digest

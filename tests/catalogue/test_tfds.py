@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from eyechart.datasets import tfds as reader
+from eyechart.datasets.registry import open_dataset
 from eyechart.datasets.resolve import resolve_dataset
 from eyechart.errors import DataError, MissingExtraError, UsageError
 from eyechart.manifest import iter_samples, read_manifest
-from eyechart.plan import open_dataset
 from support.data import encoded, noise_image
 
 pytestmark = [
@@ -115,6 +115,17 @@ def test_vtab_names_use_prepared_data_in_the_root(prepared):
 
     assert len(read_manifest(dataset)) == 4
     assert len(dataset.info.templates) == 18
+
+
+def test_other_records_of_the_same_size_have_another_signature(tmp_path):
+    prepare(tmp_path, "array_record")
+    before = {split: opened("tfds/tiny_animals", tmp_path, split=split).signature() for split in ("train", "test")}
+    (records,) = (tmp_path / "tiny_animals" / "3.0.2").glob("*test*")
+    content = records.read_bytes()
+    records.write_bytes(content.replace(b"JFIF", b"jfif"))
+
+    assert opened("tfds/tiny_animals", tmp_path, split="train").signature() == before["train"]
+    assert opened("tfds/tiny_animals", tmp_path, split="test").signature() != before["test"]
 
 
 def test_vtab_splits_are_slices(prepared):

@@ -20,9 +20,9 @@ from safetensors.numpy import load_file
 from eyechart.config import make_config
 from eyechart.io.progress import NoProgress
 from eyechart.io.progress_file import ProgressFile
-from eyechart.plan import make_plan
-from eyechart.run import run_jobs
+from eyechart.plan import plan_jobs
 from support.data import write_classification
+from support.runs import run_planned
 
 ROOT = Path(__file__).parents[2]
 TINY = ["--model_type", "onnx", "--model", "eyechart-tiny", "--pretrained", "eyechart-tiny", "--quiet"]
@@ -178,20 +178,20 @@ def small_jobs(tmp_path, monkeypatch):
         write_classification(tmp_path / "data" / f"d{i}", first=100 * i, shards=2)
     settings = {"model_type": "onnx", "dataset": ["wds/d0", "wds/d1"], "dataset_root": f"{tmp_path}/data/{{dataset}}"}
     config = make_config({**settings, "output": f"{tmp_path}/out/{{dataset}}.json", "batch_size": 2})
-    return make_plan(config), config
+    return plan_jobs(config), config
 
 
 def test_a_dataset_that_vanishes_while_it_is_read_costs_its_own_result_only(tmp_path, monkeypatch):
     jobs, config = small_jobs(tmp_path, monkeypatch)
     gone = tmp_path / "data" / "d0" / "test" / "1.tar"
 
-    first, second = run_jobs(jobs, config, Meddling("images of wds/d0", lambda: gone.rename(tmp_path / "1.tar")))
+    first, second = run_planned(jobs, config, Meddling("images of wds/d0", lambda: gone.rename(tmp_path / "1.tar")))
 
     assert f"The shard {gone} is missing" in str(first.error)
     assert second.result is not None
     kept = len(vectors(tmp_path))
     (tmp_path / "1.tar").rename(gone)
-    first, second = run_jobs(jobs, config)
+    first, second = run_planned(jobs, config)
     assert first.result is not None
     assert len(vectors(tmp_path)) > kept
     assert list(chaos().done_again(tmp_path, {})) == []
@@ -206,7 +206,7 @@ def test_a_file_system_that_fails_while_a_dataset_is_read_is_a_clear_error(tmp_p
 
     monkeypatch.setattr("eyechart.datasets.tarshard.iter_groups", fail)
 
-    reports = list(run_jobs(jobs, config))
+    reports = list(run_planned(jobs, config))
 
     assert ["Stale file handle" in str(report.error) for report in reports] == [True, True]
 
@@ -214,7 +214,7 @@ def test_a_file_system_that_fails_while_a_dataset_is_read_is_a_clear_error(tmp_p
 @pytest.mark.parametrize("tick", [-3600 * 10**9, 0])
 def test_a_clock_that_goes_backward_or_stands_still_changes_nothing(tmp_path, monkeypatch, tick):
     jobs, config = small_jobs(tmp_path, monkeypatch)
-    expected = [report.result.metrics for report in run_jobs(jobs, config)]
+    expected = [report.result.metrics for report in run_planned(jobs, config)]
     monkeypatch.setenv("EYECHART_CACHE", str(tmp_path / "other"))
     now = itertools.count(time.time_ns(), tick) if tick else itertools.repeat(time.time_ns())
     monkeypatch.setattr(time, "time_ns", lambda: next(now))
@@ -222,7 +222,7 @@ def test_a_clock_that_goes_backward_or_stands_still_changes_nothing(tmp_path, mo
 
     for _ in range(2):
         with ProgressFile(NoProgress(), tmp_path / "out", 2) as progress:
-            assert [report.result.metrics for report in run_jobs(jobs, config, progress)] == expected
+            assert [report.result.metrics for report in run_planned(jobs, config, progress)] == expected
 
     assert vectors(tmp_path / "other") == vectors(tmp_path / "cache")
     assert list(chaos().done_again(tmp_path / "other", {})) == []
@@ -230,12 +230,12 @@ def test_a_clock_that_goes_backward_or_stands_still_changes_nothing(tmp_path, mo
 
 def test_what_a_killed_run_left_behind_does_not_block_the_next_one(tmp_path, monkeypatch):
     jobs, config = small_jobs(tmp_path, monkeypatch)
-    assert all(report.result for report in run_jobs(jobs, config))
+    assert all(report.result for report in run_planned(jobs, config))
     left = [tmp_path / "out" / name for name in (".tmp-1-0-d0.json.part", "eyechart-progress-host-1.progress")]
     for path in left:
         path.write_text("{")
 
     skipping = config.model_copy(update={"skip_existing": True})
 
-    assert all(report.skipped for report in run_jobs(jobs, skipping))
-    assert all(report.result and not report.skipped for report in run_jobs(jobs, config))
+    assert all(report.skipped for report in run_planned(jobs, skipping))
+    assert all(report.result and not report.skipped for report in run_planned(jobs, config))

@@ -5,9 +5,10 @@ import time
 import numpy as np
 import pytest
 
+from eyechart.datasets.folder import open_folder
 from eyechart.datasets.webdataset import open_webdataset
 from eyechart.errors import DataError, ModelError
-from eyechart.inference.embeddings import LocalEmbeddings
+from eyechart.inference.embeddings import StoredEmbeddings
 from eyechart.manifest import read_manifest
 from eyechart.store.vectors import EmbeddingStore
 from eyechart.types import DatasetSpec
@@ -20,7 +21,7 @@ def manifest(root):
 
 
 def embeddings(encoder, tmp_path, **options):
-    return LocalEmbeddings(lazy(encoder), EmbeddingStore(tmp_path / "store"), **options)
+    return StoredEmbeddings(lazy(encoder), EmbeddingStore(tmp_path / "store"), **options)
 
 
 @pytest.mark.parametrize(("batch_size", "workers"), [(1, 1), (5, 2), (64, 0), (64, 8)])
@@ -43,6 +44,22 @@ def test_what_is_stored_is_not_encoded_again_and_loads_no_model(tmp_path):
     later.images(found)
 
     assert not later.model.loaded
+
+
+def test_an_image_that_changes_after_the_dataset_was_read_is_not_stored_under_its_old_name(tmp_path):
+    for i in range(3):
+        path = tmp_path / "photos" / f"class{i}" / f"{i}.png"
+        path.parent.mkdir(parents=True)
+        path.write_bytes(png(i))
+    found = read_manifest(open_folder(DatasetSpec("photos", "folder", str(tmp_path / "photos"))))
+    path.write_bytes(png(99))
+
+    with pytest.raises(DataError, match="changed after the dataset was read"):
+        embeddings(random_encoder(), tmp_path).images(found)
+    left = embeddings(random_encoder(), tmp_path, on_error="skip").images(found)
+
+    assert left.kept.tolist() == [0, 1]
+    assert [failure.id for failure in left.failures] == [found.entries[2].id]
 
 
 def test_copies_of_an_image_are_encoded_once(tmp_path):
@@ -128,6 +145,6 @@ def test_many_threads_load_the_model_once(tmp_path):
     original = model.family.load
     model.family.load = lambda spec: (time.sleep(0.05), original(spec))[1]
 
-    LocalEmbeddings(model, EmbeddingStore(tmp_path / "store"), workers=8).images(found)
+    StoredEmbeddings(model, EmbeddingStore(tmp_path / "store"), workers=8).images(found)
 
     assert model.family.loads == 1

@@ -2,7 +2,7 @@ import pytest
 
 from eyechart.config import make_config
 from eyechart.errors import EyechartError, UsageError
-from eyechart.plan import make_plan
+from eyechart.plan import plan_jobs
 from support.data import png, write_classification, write_retrieval
 
 TINY = {"model_type": "onnx", "model": ["eyechart-tiny"], "pretrained": ["eyechart-tiny"]}
@@ -17,7 +17,7 @@ def data(tmp_path, monkeypatch):
 
 
 def plan(**settings):
-    return make_plan(make_config({**TINY, **settings}))
+    return plan_jobs(make_config({**TINY, **settings}))
 
 
 def test_jobs_are_models_times_datasets_times_languages(data):

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from eyechart.errors import ResultError
-from eyechart.results import Result, is_done, read_result, to_json, write_result
-from eyechart.types import DatasetSpec, Job, ModelSpec
+from eyechart.results import Result, read_result, to_json, write_result
+from eyechart.results.done import WORDS, check_owner, is_done
+from eyechart.types import DatasetSpec, Job, MeanOf, Metric, ModelSpec
 
 
 def result(**changes):
@@ -16,7 +17,7 @@ def result(**changes):
         "pretrained": "p",
         "task": "t",
         "language": "en",
-        "metrics": {"acc1": 0.5},
+        "values": {"acc1": Metric(0.5)},
     }
     return Result(**{**fields, **changes})
 
@@ -27,12 +28,14 @@ def job(output, **changes):
 
 
 def test_a_result_comes_back_as_it_was_written(tmp_path):
-    written = write_result(result(intervals={"acc1": (0.4, 0.6)}), [{"id": "1", "rank": 2}], tmp_path / "r.json")
+    value = Metric(0.5, 0.4, 0.6, 0.1, 7, primary=True, mean_of=MeanOf("rank", 1, {"query": "text"}, "image", "label"))
+    written = write_result(result(values={"acc1": value}), [{"id": "1", "rank": 2}], tmp_path / "r.json")
 
     read = read_result(tmp_path / "r.json")
 
     assert read == written
-    assert read.intervals == {"acc1": (0.4, 0.6)}
+    assert read.values == {"acc1": value}
+    assert (read.metrics, read.intervals, read.chance) == ({"acc1": 0.5}, {"acc1": (0.4, 0.6)}, {"acc1": 0.1})
     assert list(read.iter_records()) == [{"id": "1", "rank": 2}]
 
 
@@ -65,41 +68,63 @@ def test_a_half_written_or_foreign_file_is_not_a_result(tmp_path, content):
 
     with pytest.raises(ResultError):
         read_result(path)
-    assert not is_done(job(path))[0]
+    assert not is_done(job(path), {})[0]
 
 
-def test_a_job_is_done_when_its_own_result_is_there(tmp_path):
+NOW = {"settings": "s", "model": "m", "data": "d", "code": "c"}
+
+
+def test_a_job_is_done_when_its_result_was_made_from_what_is_there_now(tmp_path):
     this = job(tmp_path / "r.json")
-    written = write_result(result(job={"digest": this.digest}), [], this.output)
+    written = write_result(result(job={"identity": NOW}), [], this.output)
 
-    assert is_done(this) == (written, "")
+    assert is_done(this, NOW) == (written, "")
 
 
-def test_a_result_made_with_other_settings_is_not_the_jobs_result(tmp_path):
-    this = job(tmp_path / "r.json", settings={"recall_k": [1]})
-    write_result(result(job={"digest": job(this.output).digest}), [], this.output)
+@pytest.mark.parametrize("part", NOW)
+@pytest.mark.parametrize("now", ["another", None])
+def test_what_is_not_known_to_be_the_same_is_not_the_same(tmp_path, part, now):
+    this = job(tmp_path / "r.json")
+    write_result(result(job={"identity": NOW}), [], this.output)
 
-    done, why = is_done(this)
+    done, why = is_done(this, {**NOW, part: now})
 
     assert not done
-    assert "other settings" in why
+    assert WORDS[part] in why
 
 
-def test_a_result_of_another_tool_counts_when_all_names_agree(tmp_path):
+def test_a_result_that_was_changed_by_hand_is_made_again(tmp_path):
+    this = job(tmp_path / "r.json")
+    write_result(result(job={"identity": NOW}), [], this.output)
+    this.output.write_text(this.output.read_text().replace("0.5", "0.9"))
+
+    assert read_result(this.output).altered
+    assert "was changed" in is_done(this, NOW)[1]
+
+
+def test_a_result_whose_records_were_cut_is_made_again(tmp_path):
+    this = job(tmp_path / "r.json")
+    write_result(result(job={"identity": NOW}), [{"id": "a"}, {"id": "b"}], this.output)
+    records = tmp_path / "r.records.jsonl"
+    records.write_text(records.read_text()[:12])
+
+    assert "records" in is_done(this, NOW)[1]
+
+
+def test_a_result_that_does_not_say_what_it_was_made_from_is_made_again(tmp_path):
     path = tmp_path / "r.json"
-    body = {
-        "dataset": "wds/x",
-        "model": "m",
-        "pretrained": "p",
-        "task": "t",
-        "metrics": {"acc1": 1.0},
-        "language": "en",
-    }
-    path.write_text(json.dumps(body))
-    assert is_done(job(path))[0]
+    names = {"dataset": "wds/x", "model": "m", "pretrained": "p", "task": "t", "language": "en"}
+    path.write_text(json.dumps(names | {"metrics": {"acc1": 1.0}}))
 
-    path.write_text(json.dumps(body | {"pretrained": "other"}))
-    assert not is_done(job(path))[0]
+    assert "does not say" in is_done(job(path), NOW)[1]
+
+
+def test_the_result_of_something_else_is_not_written_over(tmp_path):
+    this = job(tmp_path / "r.json")
+    write_result(result(model="another"), [], this.output)
+
+    with pytest.raises(ResultError, match="holds the result of"):
+        check_owner(this)
 
 
 def test_a_failed_write_leaves_the_old_result_and_no_temporary_file(tmp_path):
@@ -110,7 +135,7 @@ def test_a_failed_write_leaves_the_old_result_and_no_temporary_file(tmp_path):
         raise OSError(28, os.strerror(28))
 
     with pytest.raises(ResultError, match="No space left"):
-        write_result(result(metrics={"acc1": 0.9}), records(), tmp_path / "r.json")
+        write_result(result(values={"acc1": Metric(0.9)}), records(), tmp_path / "r.json")
 
     assert read_result(tmp_path / "r.json").metrics == {"acc1": 0.5}
     assert sorted(path.name for path in tmp_path.iterdir() if path.is_file()) == ["r.json", "r.records.jsonl"]
@@ -132,7 +157,7 @@ def test_a_run_killed_between_records_and_result_leaves_no_result_beside_records
     def killed(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("eyechart.results.write_atomic", killed)
+    monkeypatch.setattr("eyechart.results.files.write_atomic", killed)
     with pytest.raises(KeyboardInterrupt):
         write_result(result(), [{"id": "new"}], path)
     assert not path.exists()

@@ -12,12 +12,14 @@ import pytest
 from eyechart.config import make_config
 from eyechart.engine import processes
 from eyechart.engine.processes import device_of, run_in_processes
-from eyechart.plan import make_plan
-from eyechart.run import run_jobs
+from eyechart.io.progress import NoProgress
+from eyechart.plan import plan_jobs
+from eyechart.session import Session
 from support.data import write_classification, write_retrieval
+from support.runs import run_planned
 
 
-class Recorder(processes.NoProgress):
+class Recorder(NoProgress):
     """Keeps what is said."""
 
     def __init__(self):
@@ -38,7 +40,7 @@ def plan(tmp_path, monkeypatch):
         settings = {"model_type": "onnx", "device": "cpu,cpu", "batch_size": 4, "num_workers": 1, **changes}
         place = {"dataset_root": f"{tmp_path}/data/{{dataset}}", "output": f"{tmp_path}/{name}/{{dataset}}.json"}
         config = make_config({**settings, **place, "dataset": ["wds/d0", "wds/d1"]})
-        return make_plan(config), config
+        return plan_jobs(config), config
 
     return make
 
@@ -51,9 +53,9 @@ def files(folder):
 
 @pytest.mark.slow
 def test_two_processes_give_what_one_gives_and_leave_nothing_to_encode(plan, tmp_path):
-    assert all(report.result for report in run_jobs(*plan("one")))
+    assert all(report.result for report in run_planned(*plan("one")))
 
-    reports = list(run_in_processes(*plan("two"), count=2))
+    reports = list(run_in_processes(plan("two")[0], Session(), count=2))
 
     assert files(tmp_path / "two") == files(tmp_path / "one")
     assert ["throughput" in report.result.provenance for report in reports] == [False, False]
@@ -61,7 +63,7 @@ def test_two_processes_give_what_one_gives_and_leave_nothing_to_encode(plan, tmp
 
 @pytest.mark.slow
 def test_a_process_that_is_killed_costs_time_only(plan, tmp_path):
-    assert all(report.result for report in run_jobs(*plan("one")))
+    assert all(report.result for report in run_planned(*plan("one")))
     progress = Recorder()
 
     def kill_one():
@@ -71,7 +73,7 @@ def test_a_process_that_is_killed_costs_time_only(plan, tmp_path):
 
     killer = threading.Thread(target=kill_one)
     killer.start()
-    reports = list(run_in_processes(*plan("two"), progress, count=2))
+    reports = list(run_in_processes(plan("two")[0], Session(progress), count=2))
     killer.join()
 
     assert [report.error for report in reports] == [None, None]
@@ -80,19 +82,19 @@ def test_a_process_that_is_killed_costs_time_only(plan, tmp_path):
 
 
 def test_jobs_that_are_done_start_no_process(plan, monkeypatch):
-    assert all(report.result for report in run_jobs(*plan("one")))
+    assert all(report.result for report in run_planned(*plan("one")))
     monkeypatch.setattr(processes, "get_context", None)
 
-    assert all(report.skipped for report in run_in_processes(*plan("one", skip_existing=True), count=2))
+    assert all(report.skipped for report in run_in_processes(plan("one")[0], Session(), count=2, skip_existing=True))
 
 
 @pytest.mark.slow
 def test_an_error_in_a_process_is_the_jobs_error(plan, tmp_path):
-    jobs, config = plan("one")
+    jobs, _ = plan("one")
     shard = tmp_path / "data" / "d0" / "test" / "0.tar"
     shard.write_bytes(shard.read_bytes()[:3000])
 
-    first, second = run_in_processes(jobs, config, count=2)
+    first, second = run_in_processes(jobs, Session(), count=2)
 
     assert "cut short" in str(first.error)
     assert second.result is not None

@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 
 from eyechart.config import make_config
-from eyechart.engine import ray as engine
-from eyechart.plan import make_plan
-from eyechart.run import run_jobs
+from eyechart.engine.ray import run_on_ray
+from eyechart.plan import plan_jobs
+from eyechart.session import Session
 from support.data import write_classification, write_retrieval
+from support.runs import run_planned
 
 pytestmark = [
     pytest.mark.slow,
@@ -55,7 +56,7 @@ def make_data(root: Path, count: int, n: int = 40) -> list[str]:
 def make_jobs(root: Path, output: Path, names: list[str]):
     settings = {**TINY, "dataset": names, "dataset_root": f"{root}/{{dataset}}", "output": f"{output}/{{dataset}}.json"}
     config = make_config({**settings, "skip_existing": True, "batch_size": 4})
-    return make_plan(config), config
+    return plan_jobs(config), config
 
 
 def start_driver(folder: Path, address: str, names: list[str]) -> subprocess.Popen:
@@ -99,7 +100,7 @@ def vectors(store: Path):
 def test_a_cluster_that_loses_a_worker_a_driver_and_a_node_gives_what_one_machine_gives(cluster, tmp_path, monkeypatch):
     names = make_data(tmp_path / "data", COUNT)
     monkeypatch.setenv("EYECHART_CACHE", str(tmp_path / "local"))
-    assert not [r.error for r in run_jobs(*make_jobs(tmp_path / "data", tmp_path / "expected", names)) if r.error]
+    assert not [r.error for r in run_planned(*make_jobs(tmp_path / "data", tmp_path / "expected", names)) if r.error]
 
     driver = start_driver(tmp_path, cluster.address, names)
     wait_for(1, tmp_path, driver)
@@ -121,11 +122,11 @@ def test_a_cluster_that_loses_a_worker_a_driver_and_a_node_gives_what_one_machin
 
 def test_a_failing_job_does_not_stop_the_others(tmp_path, monkeypatch):
     monkeypatch.setenv("EYECHART_CACHE", str(tmp_path / "cache"))
-    jobs, config = make_jobs(tmp_path / "data", tmp_path / "out", make_data(tmp_path / "data", 2, n=6))
+    jobs, _ = make_jobs(tmp_path / "data", tmp_path / "out", make_data(tmp_path / "data", 2, n=6))
     shard = tmp_path / "data" / "d0" / "test" / "0.tar"
     shard.write_bytes(shard.read_bytes()[:3000])
 
-    reports = {report.job.dataset.name: report for report in engine.run_jobs(jobs, config, workers=1)}
+    reports = {report.job.dataset.name: report for report in run_on_ray(jobs, Session(), workers=1)}
 
     assert "cut short" in str(reports["wds/d0"].error)
     assert reports["wds/d1"].result is not None

@@ -1,16 +1,18 @@
 """Generators behind a real server."""
 
+from dataclasses import replace
+
 import pytest
 
 from eyechart.errors import UsageError
 from eyechart.io.media import ImageRef
-from eyechart.models.generators.api import ApiFamily
-from eyechart.models.generators.family import Access
+from eyechart.models.access import Access
+from eyechart.models.generators.api import ApiGeneratorFamily
 from eyechart.types import BatchGenerator, Generator, Message, ModelSpec, Prompt
 from support.data import encoded, noise_image
 from support.openai_server import OpenAIServer
 
-FAMILY = ApiFamily()
+FAMILY = ApiGeneratorFamily()
 
 
 def spec_of(server, **options):
@@ -23,7 +25,7 @@ def question(text="What?"):
 
 def test_a_conversation_is_sent_in_order_with_its_settings():
     with OpenAIServer(answer=lambda _: "A cat.") as server:
-        generator = FAMILY.load(spec_of(server, settings={"temperature": 0.5, "max_tokens": 9}), Access())
+        generator = FAMILY.load(spec_of(server, settings={"temperature": 0.5, "max_tokens": 9}))
         answer = generator.generate(question())
 
     body = server.requests[-1].body
@@ -45,7 +47,7 @@ def test_a_conversation_is_sent_in_order_with_its_settings():
 )
 def test_thinking_is_set_apart(message):
     with OpenAIServer(answer=lambda _: message) as server:
-        answer = FAMILY.load(spec_of(server), Access()).generate(question())
+        answer = FAMILY.load(spec_of(server)).generate(question())
 
     assert (answer.text, answer.thinking) == ("A cat.", "Hm, ears.")
 
@@ -54,7 +56,7 @@ def test_a_broken_image_is_an_answer_with_an_error_and_costs_nothing():
     broken = Message("user", (ImageRef("bad.png", data=b"junk"), "What?"))
     with OpenAIServer() as server:
         answers = dict(
-            FAMILY.load(spec_of(server), Access()).generate_many([Prompt("bad", (broken,)), Prompt("good", question())])
+            FAMILY.load(spec_of(server)).generate_many([Prompt("bad", (broken,)), Prompt("good", question())])
         )
 
     assert "bad.png" in answers["bad"].error
@@ -72,10 +74,10 @@ def test_the_fingerprint_changes_with_server_model_and_settings_only():
         ModelSpec("api", "a", options={**base, "max_edge": 100}),
     ]
 
-    prints = [FAMILY.load(spec, Access()).card.fingerprint for spec in specs]
+    prints = [FAMILY.load(spec).card.fingerprint for spec in specs]
 
     assert len(set(prints)) == 5
-    assert FAMILY.load(specs[0], Access(concurrency=99, timeout=1)).card.fingerprint == prints[0]
+    assert FAMILY.load(replace(specs[0], access=Access(concurrency=99, timeout=1))).card.fingerprint == prints[0]
 
 
 @pytest.mark.parametrize(

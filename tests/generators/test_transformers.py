@@ -1,18 +1,20 @@
 """Local generators: a tiny random LLaVA, saved by the library, loaded through our path."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from eyechart.errors import ModelError, UsageError
 from eyechart.io.media import ImageRef
-from eyechart.models.generators.family import Access, LazyGenerator
-from eyechart.models.generators.transformers import TransformersFamily
+from eyechart.models.access import Access
+from eyechart.models.generators.transformers import TransformersGeneratorFamily
+from eyechart.models.lazy import LazyModel
 from eyechart.types import Message, ModelSpec, Prompt
 from support.data import encoded, noise_image
 from support.tiny_vlm import save_tiny_vlm
 
-FAMILY = TransformersFamily()
+FAMILY = TransformersGeneratorFamily()
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +45,7 @@ def test_the_answer_is_that_of_the_librarys_documented_usage(folder):
         out = model.generate(**inputs, max_new_tokens=8, do_sample=False)
     expected = processor.decode(out[0, inputs["input_ids"].shape[1] :], skip_special_tokens=True).strip()
 
-    answer = FAMILY.load(spec_of(folder), Access()).generate(question(3, "What?"))
+    answer = FAMILY.load(spec_of(folder)).generate(question(3, "What?"))
 
     assert answer.text == expected
     assert answer.usage == {"prompt_tokens": inputs["input_ids"].shape[1], "completion_tokens": 8}
@@ -52,13 +54,13 @@ def test_the_answer_is_that_of_the_librarys_documented_usage(folder):
 
 def test_batches_of_different_lengths_answer_like_single_questions(folder):
     prompts = [Prompt(str(i), question(i, "Describe" + " this" * i)) for i in range(5)]
-    one, many = (FAMILY.load(spec_of(folder), Access(batch_size=size)) for size in (1, 4))
+    one, many = (FAMILY.load(replace(spec_of(folder), access=Access(batch_size=size))) for size in (1, 4))
 
     assert dict(many.generate_many(prompts)) == dict(one.generate_many(prompts))
 
 
 def test_the_image_counts(folder):
-    generator = FAMILY.load(spec_of(folder, max_tokens=12), Access())
+    generator = FAMILY.load(spec_of(folder, max_tokens=12))
 
     answers = {generator.generate(question(seed)).text for seed in range(6)}
 
@@ -69,7 +71,7 @@ def test_a_broken_image_fails_alone(folder):
     broken = (Message("user", (ImageRef("bad.png", data=b"not an image"), "What?")),)
     prompts = [Prompt("good", question(0)), Prompt("bad", broken)]
 
-    answers = dict(FAMILY.load(spec_of(folder), Access(batch_size=2)).generate_many(prompts))
+    answers = dict(FAMILY.load(replace(spec_of(folder), access=Access(batch_size=2))).generate_many(prompts))
 
     assert "bad.png: cannot decode" in answers["bad"].error
     assert not answers["good"].error
@@ -77,7 +79,7 @@ def test_a_broken_image_fails_alone(folder):
 
 def test_every_answer_is_kept_before_it_is_given(folder):
     kept = []
-    for name, answer in FAMILY.load(spec_of(folder), Access(batch_size=2)).generate_many(
+    for name, answer in FAMILY.load(replace(spec_of(folder), access=Access(batch_size=2))).generate_many(
         [Prompt(str(i), question(i)) for i in range(3)], lambda *pair: kept.append(pair)
     ):
         assert (name, answer) in kept
@@ -87,21 +89,21 @@ def test_the_fingerprint_changes_with_weights_and_settings_only(folder, tmp_path
     other = save_tiny_vlm(tmp_path / "other", seed=1)
     specs = [spec_of(folder), spec_of(folder, max_tokens=9), spec_of(other)]
 
-    prints = [FAMILY.load(spec, Access()).card.fingerprint for spec in specs]
+    prints = [FAMILY.load(spec).card.fingerprint for spec in specs]
 
     assert len(set(prints)) == 3
-    assert FAMILY.load(spec_of(folder), Access(batch_size=7)).card.fingerprint == prints[0]
+    assert FAMILY.load(replace(spec_of(folder), access=Access(batch_size=7))).card.fingerprint == prints[0]
 
 
 def test_the_card_is_known_to_the_next_run_without_loading(folder):
     spec = spec_of(folder)
-    card = LazyGenerator(spec, FAMILY, Access()).card
+    card = LazyModel(spec, FAMILY).card
 
-    class NeverLoaded(TransformersFamily):
+    class NeverLoaded(TransformersGeneratorFamily):
         def load(self, spec, access):
             raise AssertionError("loaded")
 
-    assert LazyGenerator(spec, NeverLoaded(), Access()).card == card
+    assert LazyModel(spec, NeverLoaded()).card == card
 
 
 def test_a_model_that_cannot_write_is_refused_before_loading(tmp_path):
@@ -120,4 +122,4 @@ def test_a_missing_folder_and_a_missing_template_are_clear_errors(folder, tmp_pa
     (copy / "chat_template.jinja").unlink()
 
     with pytest.raises(ModelError, match="no chat template"):
-        FAMILY.load(spec_of(copy), Access())
+        FAMILY.load(spec_of(copy))

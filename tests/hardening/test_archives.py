@@ -8,13 +8,13 @@ import zipfile
 import pytest
 
 from eyechart.datasets import prompt_pack, tarshard
+from eyechart.datasets.questions import xlsx
+from eyechart.datasets.questions.xlsx import read_xlsx, write_xlsx
 from eyechart.datasets.tarshard import iter_groups
 from eyechart.datasets.webdataset import open_webdataset
 from eyechart.errors import DataError
 from eyechart.manifest import iter_samples
 from eyechart.types import DatasetSpec
-from eyechart.vlm import xlsx
-from eyechart.vlm.xlsx import read_xlsx, write_xlsx
 from support.data import png, write_classification, write_tar
 
 BLOCK = 512
@@ -119,6 +119,50 @@ def test_joined_archives_are_refused_and_not_half_read(tmp_path):
 
     with pytest.raises(DataError, match="behind its end mark"):
         read(shard(tmp_path / "0.tar", one, member("b.png", png())))
+
+
+@pytest.mark.parametrize("lost", [0.5, 0.02])
+def test_an_archive_whose_end_was_never_written_is_refused_and_not_half_read(tmp_path, lost):
+    """A copy that broke off, or a disk that lost its last blocks: the size is right, the rest is zeros."""
+    root = write_classification(tmp_path, n=300, shards=1)
+    path = root / "test" / "0.tar"
+    whole = path.read_bytes()
+    with tarfile.open(path) as archive:
+        headers = [member.offset for member in archive if member.name.endswith(".cls")]
+    end = headers[int(len(headers) * (1 - lost))]
+    path.write_bytes(whole[:end].ljust(len(whole), b"\0"))
+
+    with pytest.raises(DataError, match=rf"0\.tar is damaged: its last {len(whole) - end} bytes are zeros"):
+        list(iter_samples(open_webdataset(DatasetSpec("wds/x", "wds", str(root)))))
+
+
+@pytest.mark.parametrize("size", [0, 300, 511, 512, 513, 9215, 9216, 9217, 10240])
+def test_an_archive_ends_in_two_blocks_and_may_fill_its_record(tmp_path, size):
+    """Python and GNU tar fill the record, others do not."""
+    write_tar(tmp_path / "filled.tar", [("a.png", b"x" * size)])
+    shard(tmp_path / "bare.tar", member("a.png", b"x" * size))
+    assert (tmp_path / "filled.tar").stat().st_size % 10240 == 0
+
+    for name in ("filled.tar", "bare.tar"):
+        assert read(tmp_path / name) == [("a", {"png": b"x" * size})]
+
+
+def test_a_cut_behind_a_member_that_ends_in_zeros_is_found(tmp_path):
+    """The zeros are not the end mark, though they look like it from behind."""
+    path = tmp_path / "0.tar"
+    path.write_bytes(member("a.png", png()) + member("a.npy", b"\0" * 4096))
+
+    tarshard.check_whole(path)
+    with pytest.raises(DataError, match="cut short: it has no end mark"):
+        read(path)
+
+
+@pytest.mark.parametrize("size", [1024, 10240, 102400])
+def test_an_archive_of_nothing_is_refused(tmp_path, size):
+    (tmp_path / "0.tar").write_bytes(b"\0" * size)
+
+    with pytest.raises(DataError, match=r"0\.tar (holds no samples|is damaged)"):
+        read(tmp_path / "0.tar")
 
 
 @pytest.mark.parametrize("count", ["1000000000000", "0", "-1", "9" * 5000])

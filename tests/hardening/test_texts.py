@@ -10,6 +10,9 @@ import pytest
 from eyechart.compat.evalscope import read_configs
 from eyechart.datasets.jsonl import open_jsonl
 from eyechart.datasets.pairs import open_pairs
+from eyechart.datasets.questions.messages import to_messages
+from eyechart.datasets.questions.tables import load_table
+from eyechart.datasets.questions.tsv import read_tsv
 from eyechart.datasets.selection import open_selection
 from eyechart.datasets.table import open_table
 from eyechart.datasets.text_collection import read_collection
@@ -26,9 +29,6 @@ from eyechart.store.answers import Responses
 from eyechart.store.vectors import Table, text_digests
 from eyechart.tasks.prompts import check_template, fill
 from eyechart.types import DatasetSpec
-from eyechart.vlm.messages import to_messages
-from eyechart.vlm.tables import load_table
-from eyechart.vlm.tsv import read_tsv
 from support.data import png, write_retrieval
 
 READERS = {

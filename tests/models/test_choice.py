@@ -5,7 +5,7 @@ import pytest
 from eyechart.config import make_config
 from eyechart.errors import UnknownNameError, UsageError
 from eyechart.models.resolve import Choice, choose_models, collection_names
-from eyechart.plan import Planner
+from eyechart.plan_models import model_specs
 
 
 def chosen(model_type="open_clip", model=(), pretrained=(), entries=()):
@@ -67,7 +67,7 @@ def test_an_unknown_collection_names_the_nearest():
 
 @pytest.mark.parametrize("name", collection_names())
 def test_every_model_of_every_collection_exists_in_open_clip(name):
-    specs = Planner(make_config({"pretrained_model": [name], "model_type": "open_clip"})).models()
+    specs = model_specs(make_config({"pretrained_model": [name], "model_type": "open_clip"}))
 
     assert specs
     assert {spec.family for spec in specs} == {"open_clip"}
@@ -94,7 +94,7 @@ def test_options_reach_the_family():
         }
     )
 
-    (spec,) = Planner(config).models()
+    (spec,) = model_specs(config)
 
     assert spec.options == {
         "revision": "abc",
@@ -108,4 +108,4 @@ def test_options_reach_the_family():
 
 def test_an_unknown_family_names_the_nearest():
     with pytest.raises(UnknownNameError, match="Did you mean transformers"):
-        Planner(make_config({"model_type": "transformer", "model": ["x"]})).models()
+        model_specs(make_config({"model_type": "transformer", "model": ["x"]}))

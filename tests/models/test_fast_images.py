@@ -12,7 +12,7 @@ from eyechart.inference.pipeline import own_decode
 from eyechart.io import media
 from eyechart.io.media import ImageRef
 from eyechart.models.encoders.transformers import TransformersFamily
-from eyechart.models.family import LazyEncoder
+from eyechart.models.lazy import LazyModel
 from eyechart.models.towers.fast_images import FastImages
 from eyechart.types import Sample
 from support.data import encoded, noise_image
@@ -95,7 +95,7 @@ def test_an_unknown_transform_is_refused():
 
 def test_a_family_without_a_choice_says_so(zoo):
     spec = dataclasses.replace(zoo.case("clip").spec, options={"decoder": "fast"})
-    model = LazyEncoder(spec, TransformersFamily())
+    model = LazyModel(spec, TransformersFamily())
     sample = Sample("a", photograph(0))
 
     with pytest.raises(UsageError, match="has no decoder to choose"):

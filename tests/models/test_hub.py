@@ -9,8 +9,8 @@ import sys
 import numpy as np
 import pytest
 
-from eyechart import plugins
 from eyechart.errors import ModelError, UnknownNameError
+from eyechart.models.registry import ENCODERS
 from eyechart.types import ModelSpec
 from support.hub_server import COMMIT, hub_serving
 from support.zoo import TEXTS, load
@@ -54,7 +54,7 @@ def test_transformers_from_hugging_face(hub, tmp_path):
     # In a process of its own: the library reads the address of the hub only when it is imported.
     code = (
         "import sys; from eyechart import plugins; from eyechart.types import ModelSpec\n"
-        "family = plugins.load('models', 'transformers')()\n"
+        "family = ENCODERS.load('transformers')()\n"
         "options = {'revision': sys.argv[2], 'cache_dir': sys.argv[1]}\n"
         "spec = ModelSpec('transformers', 'owner/clip', options=options)\n"
         "family.check(spec); print(family.load(spec).card.fingerprint)"
@@ -86,7 +86,7 @@ def test_an_unknown_hub():
 
 @pytest.mark.parametrize(("family", "name"), [("transformers", "owner/clip"), ("open_clip", "hf-hub:owner/clip")])
 def test_a_model_is_remembered_only_at_a_pinned_revision(family, name):
-    loader = plugins.load("models", family)()
+    loader = ENCODERS.load(family)()
     moving = ModelSpec(family, name)
 
     assert loader.identity(moving) is None

@@ -9,11 +9,11 @@ import torch
 from open_clip import pretrained as tags
 from transformers import NllbTokenizer
 
-from eyechart import plugins
 from eyechart.errors import ModelError, UnknownNameError
-from eyechart.inference.embeddings import LocalEmbeddings
+from eyechart.inference.embeddings import StoredEmbeddings
 from eyechart.models.encoders.open_clip import OpenClipEncoder
-from eyechart.models.family import LazyEncoder
+from eyechart.models.lazy import LazyModel
+from eyechart.models.registry import ENCODERS
 from eyechart.store.vectors import EmbeddingStore
 from eyechart.types import ModelSpec
 from support import zoo_open_clip
@@ -89,8 +89,8 @@ def test_nllb_reads_each_language_as_that_language(zoo, language, code):
 
 def test_the_same_text_in_two_languages_is_stored_twice(zoo, tmp_path):
     store = EmbeddingStore(tmp_path)
-    family = plugins.load("models", "open_clip")()
-    embeddings = LocalEmbeddings(LazyEncoder(zoo.case("open_clip-nllb").spec, family), store)
+    family = ENCODERS.load("open_clip")()
+    embeddings = StoredEmbeddings(LazyModel(zoo.case("open_clip-nllb").spec, family), store)
 
     german, english = (embeddings.texts(["Hund"], language=language) for language in ("de", "en"))
 

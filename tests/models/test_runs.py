@@ -11,8 +11,8 @@ import pytest
 from eyechart import evaluate
 from eyechart.cli import main
 from eyechart.errors import OutOfMemoryError
-from eyechart.inference.embeddings import LocalEmbeddings
-from eyechart.models.family import LazyEncoder
+from eyechart.inference.embeddings import StoredEmbeddings
+from eyechart.models.lazy import LazyModel
 from eyechart.models.towers.torch_encoder import TorchEncoder
 from support.data import write_classification
 
@@ -90,7 +90,7 @@ def test_a_run_goes_on_with_smaller_batches_when_memory_is_short(zoo, place, mon
 
 def test_a_warm_run_does_not_load_the_model(zoo, place, monkeypatch):
     first = run(zoo.case("clip"), "first.json")
-    monkeypatch.setattr(LazyEncoder, "load", lambda self: pytest.fail("the model was loaded"))
+    monkeypatch.setattr(LazyModel, "load", lambda self: pytest.fail("the model was loaded"))
 
     assert run(zoo.case("clip"), "second.json").metrics == first.metrics
 
@@ -137,7 +137,7 @@ def test_the_language_reaches_the_model(zoo, tmp_path):
         def load(self, spec):
             return Spy()
 
-    embeddings = LocalEmbeddings(LazyEncoder(zoo.case("open_clip").spec, Family()), EmbeddingStore(tmp_path))
+    embeddings = StoredEmbeddings(LazyModel(zoo.case("open_clip").spec, Family()), EmbeddingStore(tmp_path))
     embeddings.texts(["a"], language="zh")
     embeddings.texts(["a"], language="de")
 

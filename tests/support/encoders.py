@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from eyechart.models.family import LazyEncoder
+from eyechart.models.lazy import LazyModel
 from eyechart.types import ModelCard, ModelSpec
 
 DIM = 16
@@ -69,8 +69,8 @@ class OneModelFamily:
         return self.encoder
 
 
-def lazy(encoder: SmallEncoder) -> LazyEncoder:
-    return LazyEncoder(ModelSpec("test", encoder.card.name), OneModelFamily(encoder))
+def lazy(encoder: SmallEncoder) -> LazyModel:
+    return LazyModel(ModelSpec("test", encoder.card.name), OneModelFamily(encoder))
 
 
 def no_other_split(name: str):

@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from eyechart import plugins
-from eyechart.inference.embeddings import LocalEmbeddings
+from eyechart.datasets.registry import open_dataset
+from eyechart.inference.embeddings import StoredEmbeddings
 from eyechart.manifest import read_manifest
-from eyechart.models.family import LazyEncoder
-from eyechart.plan import open_dataset
+from eyechart.models.lazy import LazyModel
 from eyechart.store.vectors import EmbeddingStore
 from eyechart.tasks.base import Material
+from eyechart.tasks.registry import load_task
 from eyechart.types import DatasetSpec, Outcome
 from support.encoders import SmallEncoder, lazy
 
 
 def make_material(
-    root: Path, encoder: SmallEncoder | LazyEncoder, store: Path, *, reader: str = "wds", on_error="fail"
+    root: Path, encoder: SmallEncoder | LazyModel, store: Path, *, reader: str = "wds", on_error="fail"
 ) -> Material:
     """Open a folder: its test split is scored, its other splits can be learnt from."""
     spec = DatasetSpec(f"{reader}/x", reader, str(root))
@@ -25,13 +25,14 @@ def make_material(
     def open_split(split: str):
         return read_manifest(open_dataset(replace(spec, split=split)), on_error=on_error)
 
-    model = encoder if isinstance(encoder, LazyEncoder) else lazy(encoder)
-    return Material(open_split("test"), LocalEmbeddings(model, EmbeddingStore(store), on_error=on_error), open_split)
+    model = encoder if isinstance(encoder, LazyModel) else lazy(encoder)
+    embeddings = StoredEmbeddings(model, EmbeddingStore(store), on_error=on_error)
+    return Material(open_split("test"), embeddings, open_split, output=store / "result.json")
 
 
 def run_task(name: str, material: Material, **options) -> Outcome:
     """Plan, predict and score as a run does."""
-    task = plugins.load("tasks", name)()
+    task = load_task(name)
     settings = task.settings(options)
     task.check(material.info, settings)
     return task.score(task.predict(material, settings), settings)

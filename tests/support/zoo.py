@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from eyechart import plugins
+from eyechart.models.registry import ENCODERS
 from eyechart.types import ModelSpec
 
 WORDS = "dog cat house tree river cloud street lamp"
@@ -69,6 +69,6 @@ def as_array(tensor) -> np.ndarray:
 
 def load(spec):
     """Check and load a model as a run does."""
-    family = plugins.load("models", spec.family)()
+    family = ENCODERS.load(spec.family)()
     family.check(spec)
     return family.load(spec)

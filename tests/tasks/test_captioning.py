@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,9 +10,9 @@ import pytest
 import eyechart
 from eyechart.errors import DataError, UsageError
 from eyechart.metrics.captions import score_captions
-from eyechart.models.generators.family import Access
-from eyechart.models.generators.open_clip import END, LONGEST, CocaGenerator, OpenClipFamily, greedy
-from eyechart.tasks.base import Material, NoEncoder
+from eyechart.models.access import Access
+from eyechart.models.generators.open_clip import END, LONGEST, CocaFamily, CocaGenerator, greedy
+from eyechart.tasks.base import Material
 from eyechart.tasks.captioning import Captioning
 from eyechart.types import Answer, Message, ModelCard, ModelSpec
 from support.data import noise_image, write_retrieval
@@ -75,13 +76,13 @@ def coca(tmp_path_factory):
 
 
 class Told:
-    """A writer that was told what to say, by the position of the image."""
+    """A generator that was told what to say, by the position of the image."""
 
     def __init__(self, *texts):
         self.card = ModelCard("test", "told", "0", "none")
         self.texts = texts
 
-    def ask(self, prompts):
+    def generate(self, prompts, repeat=0):
         for prompt, text in zip(prompts, self.texts, strict=True):
             yield prompt.id, text if isinstance(text, Answer) else Answer(text)
 
@@ -90,9 +91,9 @@ def caption(tmp_path, *texts, captions=CAPTIONS, on_error="fail", **options):
     manifest = make_material(
         write_retrieval(tmp_path / "data", captions=captions), constant_encoder(), tmp_path
     ).manifest
-    writer, task = Told(*texts), Captioning()
+    task = Captioning()
     settings = task.settings(options)
-    material = Material(manifest, NoEncoder(writer.card), None, on_error=on_error, writer=writer)
+    material = Material(manifest, Told(*texts), None, tmp_path / "result.json", on_error=on_error)
     return task.score(task.predict(material, settings), settings)
 
 
@@ -185,7 +186,7 @@ class TestCoca:
         """Step by step with open_clip's own forward pass, one image at a time."""
         import torch
 
-        generator = CocaGenerator(coca, Access(batch_size=2))
+        generator = CocaGenerator(replace(coca, access=Access(batch_size=2)))
         model = generator.encoder.model
         pixels = torch.from_numpy(np.stack([generator.encoder.prepare_image(noise_image(i)) for i in range(3)]))
         with torch.inference_mode():
@@ -202,7 +203,7 @@ class TestCoca:
     def test_a_broken_image_is_an_error_of_its_own(self, coca):
         from eyechart.io.media import ImageRef
 
-        answer = CocaGenerator(coca, Access()).generate([Message("user", (ImageRef("x", data=b"no"), "Describe"))])
+        answer = CocaGenerator(coca).generate([Message("user", (ImageRef("x", data=b"no"), "Describe"))])
 
         assert "cannot decode" in answer.error
 
@@ -218,7 +219,7 @@ class TestCoca:
             "output": str(tmp_path / "result.json"),
         }
         (first,) = eyechart.evaluate(**settings)
-        monkeypatch.setattr(OpenClipFamily, "load", lambda *_: pytest.fail("the model was loaded again"))
+        monkeypatch.setattr(CocaFamily, "load", lambda *_: pytest.fail("the model was loaded again"))
 
         (again,) = eyechart.evaluate(**settings)
 
@@ -253,15 +254,15 @@ class TestCoca:
 
         for name in (str(path), "ViT-B-32"):
             with pytest.raises(UsageError, match="no text decoder"):
-                OpenClipFamily().check(ModelSpec("open_clip", name))
+                CocaFamily().check(ModelSpec("open_clip", name))
         with pytest.raises(UsageError, match="no text decoder"):
-            CocaGenerator(ModelSpec("open_clip", str(path)), Access())
+            CocaGenerator(ModelSpec("open_clip", str(path)))
 
     def test_the_librarys_own_cocas_are_known(self):
-        OpenClipFamily().check(ModelSpec("open_clip", "coca_ViT-B-32"))
+        CocaFamily().check(ModelSpec("open_clip", "coca_ViT-B-32"))
 
     def test_an_unknown_decoding_is_refused(self, coca):
         with pytest.raises(UsageError, match="Unknown decoding 'magic'"):
-            OpenClipFamily().check(
+            CocaFamily().check(
                 ModelSpec(coca.family, coca.name, coca.pretrained, options={"settings": {"decoding": "magic"}})
             )

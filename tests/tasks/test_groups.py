@@ -7,9 +7,9 @@ import pytest
 from PIL import Image
 
 import eyechart
-from eyechart import plugins
 from eyechart.errors import DataError
 from eyechart.tasks.groups import group_settings, score_with_groups
+from eyechart.tasks.registry import load_task
 from support.encoders import literal_encoder
 from support.tasks import make_material
 
@@ -43,7 +43,7 @@ ROWS = [
 
 def scored(path, tmp_path, *columns, known=None, task="zeroshot_classification"):
     material = make_material(path, literal_encoder(), tmp_path, reader="table")
-    task = plugins.load("tasks", task)()
+    task = load_task(task)
     settings = task.settings({}) | group_settings(columns, known or {})
     return score_with_groups(task, task.predict(material, settings), settings)
 
@@ -97,7 +97,7 @@ def test_retrieval_groups_are_queries_in_the_whole_gallery(tmp_path):
         lines.append({"image_path": f"{i}.png", "query": [caption], "region": region})
     (root / "image_queries.jsonl").write_text("\n".join(map(json.dumps, lines)))
     material = make_material(root, literal_encoder(), tmp_path, reader="jsonl")
-    task = plugins.load("tasks", "zeroshot_retrieval")()
+    task = load_task("zeroshot_retrieval")
     settings = task.settings({"recall_k": [1]}) | group_settings(["region"], {})
 
     outcome = score_with_groups(task, task.predict(material, settings), settings)

@@ -11,7 +11,7 @@ from eyechart.errors import DataError, UsageError
 from eyechart.io.files import cache_root
 from eyechart.metrics.vectors import unit
 from eyechart.models.encoders.onnx import OnnxFamily
-from eyechart.models.family import LazyEncoder
+from eyechart.models.lazy import LazyModel
 from eyechart.types import DatasetSpec, ModelSpec
 from support.data import encoded, write_classification, write_shards
 from support.encoders import SmallEncoder, random_encoder
@@ -144,7 +144,7 @@ class TestGarments:
     def test_the_logistic_probe_is_within_a_fifth_of_a_point_of_scikit_learns(self, garments, tmp_path):
         result = evaluate(garments, tmp_path, "logistic_probe")
 
-        model = LazyEncoder(ModelSpec("onnx", "eyechart-tiny", "eyechart-tiny"), OnnxFamily())
+        model = LazyModel(ModelSpec("onnx", "eyechart-tiny", "eyechart-tiny"), OnnxFamily())
         material = make_material(garments, model, cache_root() / "embeddings")
         assert result.metrics["lp_acc1"] == pytest.approx(
             scikit_learns(material, result.details["probe"]["C"]), abs=0.002

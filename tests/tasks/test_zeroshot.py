@@ -5,7 +5,7 @@ import pytest
 
 from eyechart.datasets.webdataset import open_webdataset
 from eyechart.errors import DataError, UsageError
-from eyechart.inference.embeddings import LocalEmbeddings
+from eyechart.inference.embeddings import StoredEmbeddings
 from eyechart.manifest import read_manifest
 from eyechart.metrics.vectors import unit
 from eyechart.store.vectors import EmbeddingStore
@@ -20,7 +20,7 @@ from support.encoders import DIM, SmallEncoder, lazy, no_other_split, random_enc
 
 def material(root, tmp_path, encoder=None, **options):
     manifest = read_manifest(open_webdataset(DatasetSpec("wds/x", "wds", str(root), options=options)))
-    model = LocalEmbeddings(lazy(encoder or random_encoder()), EmbeddingStore(tmp_path / "store"))
+    model = StoredEmbeddings(lazy(encoder or random_encoder()), EmbeddingStore(tmp_path / "store"))
     return Material(manifest, model, no_other_split)
 
 

@@ -26,9 +26,9 @@ def facts_of(args: argparse.Namespace) -> Mapping[str, Any] | None:
     """Load the model that is meant, unless its card is known, and tell what is on the card."""
     from eyechart.cli.eval import option_of
     from eyechart.config import make_config
+    from eyechart.models.registry import open_model
     from eyechart.models.resolve import recognise
-    from eyechart.plan import Planner
-    from eyechart.run import open_model
+    from eyechart.plan_models import model_specs
 
     family = args.model_type or recognise(args.name)
     if family is None:
@@ -41,10 +41,10 @@ def facts_of(args: argparse.Namespace) -> Mapping[str, Any] | None:
         **{name: getattr(args, name) for name in ("precision", "device", "model_cache_dir", "revision", "hub")},
         "trust_remote_code": args.trust_remote_code,
     }
-    planner = Planner(make_config(settings))
-    (spec,) = planner.models()
-    planner.check([spec])
-    card = open_model(spec).card
+    (spec,) = model_specs(make_config(settings))
+    model = open_model(spec)
+    model.family.check(spec)
+    card = model.card
     return {
         "model": card.name,
         "family": card.family,

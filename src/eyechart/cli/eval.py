@@ -76,7 +76,8 @@ def _how(parser: argparse.ArgumentParser) -> None:
     add = group.add_argument
     add("--recall_k", nargs="+", type=int, default=[5], help="k of retrieval recall@k")
     add("--metrics", default="default", choices=["default", "full"], help="full adds the less common ones")
-    add("--caption_prompt", help="what the task captioning asks a model that takes questions")
+    add("--caption_prompt", help="what captioning and image_caption tell a model that takes prompts")
+    add("--reranker", default="", help="text retrieval: cross-encoder that orders anew what the encoder found")
     add("--group_by", nargs="+", default=[], help="metadata columns: figures by group and of the worst group")
     add("--batch_size", type=int, default=64, help="images or texts per forward pass")
     add("--num_workers", type=int, default=4, help="threads that read and decode")
@@ -110,7 +111,7 @@ def _prompts(parser: argparse.ArgumentParser) -> None:
 def _where(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("results")
     add = group.add_argument
-    add("--output", default="{dataset}_{pretrained}_{model}_{language}_{task}.json", help="result file, a template")
+    add("--output", help="result file, a template: {dataset}, {pretrained}, {model}, {language}, {task}")
     add(
         "--thumbnails",
         type=int,
@@ -234,17 +235,20 @@ def settings_of(args: argparse.Namespace) -> dict[str, Any]:
 
 def _start(args: argparse.Namespace, jobs: list[Job], config: Config, progress: Progress) -> Iterator[JobReport]:
     """Hand the jobs to the engine that was asked for."""
-    if args.engine == "ray":
-        from eyechart.engine import ray
+    from eyechart.session import Session
 
-        return ray.run_jobs(jobs, config, progress, address=args.ray_address, workers=args.ray_workers)
+    session, skip = Session(progress), config.skip_existing
+    if args.engine == "ray":
+        from eyechart.engine.ray import run_on_ray
+
+        return run_on_ray(jobs, session, skip_existing=skip, address=args.ray_address, workers=args.ray_workers)
     if args.processes:
         from eyechart.engine.processes import run_in_processes
 
-        return run_in_processes(jobs, config, progress, count=args.processes)
+        return run_in_processes(jobs, session, skip_existing=skip, count=args.processes)
     from eyechart.run import run_jobs
 
-    return run_jobs(jobs, config, progress)
+    return run_jobs(jobs, session, skip_existing=skip)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -253,7 +257,7 @@ def run(args: argparse.Namespace) -> int:
     from eyechart.config import make_config
     from eyechart.io.progress import choose_progress
     from eyechart.io.progress_file import ProgressFile
-    from eyechart.run import plan_jobs
+    from eyechart.plan import plan_jobs
 
     config = make_config(settings_of(args))
     jobs = plan_jobs(config, say=lambda line: write_message(f"{line}\n", sys.stderr))

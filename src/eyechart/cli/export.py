@@ -39,10 +39,10 @@ def run(args: argparse.Namespace) -> int:
     """Open the dataset in each language and write it."""
     from eyechart.datasets.export import export_webdataset
     from eyechart.datasets.recode import check_format
+    from eyechart.datasets.registry import open_dataset
     from eyechart.datasets.resolve import resolve_dataset
     from eyechart.errors import UsageError
     from eyechart.io.progress import choose_progress
-    from eyechart.plan import open_dataset
 
     check_format(args.image_format)
     if args.max_count < 1 or args.max_size < 1:

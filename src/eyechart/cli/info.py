@@ -112,14 +112,22 @@ def _collection(args: argparse.Namespace) -> Facts | None:
 
 
 def _questions(args: argparse.Namespace) -> Facts | None:
-    from eyechart import vlm
-    from eyechart.vlm.benchmarks import known_benchmarks
+    from eyechart.datasets.questions.benchmarks import known_benchmarks
 
     found = known_benchmarks().get(args.name)
     if found is None:
         return None
-    kind = getattr(vlm, found.dataset_class).TYPE
-    return {"name": found.name, "title": found.about, "kind": kind, "judge": found.judge}
+    return {
+        "name": found.name,
+        "title": found.about,
+        "kind": found.kind,
+        "prompt": found.prompt,
+        "scorer": found.scorer,
+        "metric": found.metric,
+        "judge": found.judge,
+        "answers": "" if found.answers else "none in the file: its owner scores predictions",
+        "source": found.url,
+    }
 
 
 def _language(args: argparse.Namespace) -> Facts | None:
@@ -137,17 +145,12 @@ def _language(args: argparse.Namespace) -> Facts | None:
 
 
 def _plugin(args: argparse.Namespace) -> Facts | None:
-    from eyechart import plugins
+    from eyechart.cli._registries import registries
 
-    groups: tuple[tuple[str, str], ...] = (
-        ("tasks", "task"),
-        ("models", "model type"),
-        ("generators", "generator type"),
-    )
-    for group, word in groups:
-        if args.name in plugins.names(group):  # type: ignore[arg-type]  # the names above are groups
-            about = (plugins.load(group, args.name).__doc__ or "").strip()  # type: ignore[arg-type]
-            return {word: args.name, "about": [line.strip() for line in about.splitlines()]}
+    for registry in registries().values():
+        if args.name in registry.names():
+            about = (registry.load(args.name).__doc__ or "").strip()
+            return {registry.word: args.name, "about": [line.strip() for line in about.splitlines()]}
     return None
 
 
@@ -168,9 +171,9 @@ LOOKUPS: list[Callable[[argparse.Namespace], Facts | None]] = [
 
 
 def _all_names(args: argparse.Namespace) -> list[str]:
-    from eyechart import plugins
+    from eyechart.cli._registries import registries
     from eyechart.datasets.catalogue import load_catalogue, user_files
-    from eyechart.vlm.benchmarks import known_benchmarks
+    from eyechart.datasets.questions.benchmarks import known_benchmarks
 
     spellings = load_catalogue(user_files(args.catalogue)).spellings()
-    return [*spellings, *known_benchmarks(), *plugins.names("tasks"), *plugins.names("models")]
+    return [*spellings, *known_benchmarks(), *(name for registry in registries().values() for name in registry.names())]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from eyechart.datasets.catalogue import Catalogue
+    from eyechart.plugins import Registry
 
     Rows = list[tuple[str, ...]]
 
@@ -24,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--needs-judge",
         choices=["yes", "no"],
-        help="only questions to models that write: those that nothing but a judge can score, or the others",
+        help="only questions to generators: those that nothing but a judge can score, or the others",
     )
     add("--catalogue", nargs="+", default=[], help="TOML files with datasets and collections of your own")
 
@@ -84,15 +85,13 @@ def _named_datasets(args: argparse.Namespace) -> Iterator[tuple[str, ...]]:
 
 
 def _questions(args: argparse.Namespace) -> Iterator[tuple[str, ...]]:
-    """Yield the benchmarks for models that write, with whether a judge is asked: no, optional, required."""
-    from eyechart import vlm
-    from eyechart.vlm.benchmarks import known_benchmarks
+    """Yield the benchmarks of questions, with whether a judge is asked: no, optional, required."""
+    from eyechart.datasets.questions.benchmarks import known_benchmarks
 
     for benchmark in known_benchmarks().values():
         required = benchmark.judge == "required"
         if args.needs_judge is None or required == (args.needs_judge == "yes"):
-            kind = getattr(vlm, benchmark.dataset_class).TYPE
-            yield benchmark.name, kind, "", "", "", "download", benchmark.judge, benchmark.about
+            yield benchmark.name, benchmark.kind, "", "", "", "download", benchmark.judge, benchmark.about
 
 
 def _collections(args: argparse.Namespace) -> tuple[Sequence[str], Rows]:
@@ -126,19 +125,19 @@ def _languages(args: argparse.Namespace) -> tuple[Sequence[str], Rows]:
     return ("CODE", "ALSO", "DATASETS", "LANGUAGE"), rows
 
 
-def _plugins(args: argparse.Namespace) -> tuple[Sequence[str], Rows]:
-    from eyechart import plugins
+def _registered(args: argparse.Namespace) -> tuple[Sequence[str], Rows]:
+    from eyechart.cli._registries import registries
 
-    return ("NAME", "WHAT"), [(name, _summary(args.what, name)) for name in plugins.names(args.what)]
+    registry = registries()[args.what]
+    return ("NAME", "WHAT"), [(name, _summary(registry, name)) for name in registry.names()]
 
 
-def _summary(group: str, name: str) -> str:
+def _summary(registry: Registry, name: str) -> str:
     """Return the first line of what a plugin says of itself; one whose library is missing says that."""
-    from eyechart import plugins
     from eyechart.errors import EyechartError
 
     try:
-        loaded = plugins.load(group, name)  # type: ignore[arg-type]  # argparse checks the group
+        loaded = registry.load(name)
     except (EyechartError, ImportError) as error:
         return f"cannot be loaded: {error}".splitlines()[0]
     return (loaded.__doc__ or "").strip().split("\n")[0]
@@ -146,9 +145,10 @@ def _summary(group: str, name: str) -> str:
 
 _LISTS: dict[str, Callable[[argparse.Namespace], tuple[Sequence[str], Rows]]] = {
     "datasets": _datasets,
-    "models": _plugins,
-    "generators": _plugins,
-    "tasks": _plugins,
+    "models": _registered,
+    "generators": _registered,
+    "rerankers": _registered,
+    "tasks": _registered,
     "collections": _collections,
     "languages": _languages,
 }

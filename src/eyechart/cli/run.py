@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from eyechart.io.terminal import write_message
@@ -36,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
     reports = list(run_configs(configs, choose_progress(quiet=args.quiet)))
     for line in dry_lines(reports):
         write_message(f"{line}\n", sys.stdout)
-    show_reports([brief(report) for report in reports if not is_dry(report)], quiet=args.quiet)
+    show_reports([report for report in reports if not is_dry(report)], quiet=args.quiet)
     if args.quiet:
         for report in reports:
             if report.error:
@@ -59,19 +58,6 @@ def dry_lines(reports: Sequence[JobReport]) -> Iterator[str]:
                 f"requests, about {count['estimated_prompt_tokens']} prompt tokens and "
                 f"{count['estimated_completion_tokens']} completion tokens. Nothing was asked."
             )
-
-
-SHOWN = ("ndcg_at_10", "mrr_at_10", "map_at_10", "recall_at_1", "recall_at_5", "recall_at_10", "recall_at_100")
-"""What the terminal shows of text retrieval; the file has all of it."""
-
-
-def brief(report: JobReport) -> JobReport:
-    """Leave the main metrics of text retrieval for the table."""
-    result = report.result
-    if result is None or result.task != "text_retrieval":
-        return report
-    metrics = {name: result.metrics[name] for name in SHOWN if name in result.metrics}
-    return replace(report, result=replace(result, metrics=metrics))
 
 
 def with_flags(config: Any, args: argparse.Namespace) -> Any:

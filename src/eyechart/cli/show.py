@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 MOST = 200
 """Results in the table: nobody reads more on a terminal, and to lay out ten thousand takes half a minute."""
+TEXT_METRICS = ("ndcg_at_10", "mrr_at_10", "map_at_10", "recall_at_1", "recall_at_5", "recall_at_10", "recall_at_100")
 
 
 def show_reports(reports: Sequence[JobReport], *, quiet: bool) -> None:
@@ -67,7 +68,7 @@ def result_table(results: Sequence[Result]) -> Table:
     for result in results:
         if last is not None:
             table.add_section()
-        for i, (name, value) in enumerate(result.metrics.items()):
+        for i, (name, value) in enumerate(_brief(result).items()):
             low_high = result.intervals.get(name)
             chance = result.chance.get(name)
             heads = (result.model, result.dataset, result.language) if i == 0 else ("", "", "")
@@ -81,6 +82,12 @@ def result_table(results: Sequence[Result]) -> Table:
             )
         last = result
     return table
+
+
+def _brief(result: Result) -> dict[str, float]:
+    """Return the metrics to show: of text retrieval the main ones, the file has all of them."""
+    chosen = [name for name in TEXT_METRICS if name in result.metrics] if result.task == "text_retrieval" else []
+    return {name: result.metrics[name] for name in chosen} or result.metrics
 
 
 def _notes(results: Sequence[Result]) -> Iterator[str]:

@@ -19,7 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run a tool."""
-    from eyechart.vlm.circular import make_circular
+    from eyechart.datasets.questions.circular import make_circular
 
     output = args.output or args.table.with_name(f"{args.table.stem}_circular.tsv")
     made = make_circular(args.table, output)

@@ -12,15 +12,11 @@ from contextlib import suppress
 from dataclasses import replace
 from multiprocessing import get_context
 
-from eyechart import plugins
-from eyechart.config import Config
-from eyechart.engine.worker import Worker, chunks_of, one_of_each
+from eyechart.engine.worker import Worker, chunks_of, missing_images, one_of_each
 from eyechart.errors import EyechartError
-from eyechart.inference.embeddings import LocalEmbeddings
-from eyechart.io.progress import NoProgress, Progress
-from eyechart.models.family import LazyEncoder
-from eyechart.results import is_done
-from eyechart.run import JobReport, Session, open_model, run_jobs
+from eyechart.io.progress import Progress
+from eyechart.run import JobReport, run_or_skip, skipped
+from eyechart.session import Session
 from eyechart.types import Job
 
 Share = list[tuple[Job, list[str]]]
@@ -28,20 +24,25 @@ Share = list[tuple[Job, list[str]]]
 
 
 def run_in_processes(
-    jobs: Sequence[Job], config: Config, progress: Progress | None = None, *, count: int
+    jobs: Sequence[Job], session: Session, *, count: int, skip_existing: bool = False
 ) -> Iterator[JobReport]:
     """Embed the images of all jobs in ``count`` processes, then do the jobs here, one after the other.
 
     With ``--device auto`` the n-th process takes the n-th GPU; a list of devices is dealt out in its order.
     """
-    session = Session(progress or NoProgress())
-    todo = [job for job in jobs if _embeds(job) and not (config.skip_existing and is_done(job)[0])]
+    todo = []
+    for job in jobs:
+        done = skipped(job, session) if skip_existing else None
+        if done is not None:
+            yield done
+        else:
+            todo.append(job)
     work = list(_chunks(one_of_each(todo), session))
     shares = [share for share in (work[i::count] for i in range(count)) if share]
     if len(shares) > 1:
-        _embed_all(shares, config, session.progress)
+        _embed_all(shares, session.progress)
         session.store.refresh()
-    yield from run_jobs(jobs, config, session=session)
+    yield from (run_or_skip(job, session) for job in todo)
 
 
 def device_of(device: str, number: int) -> str:
@@ -50,26 +51,16 @@ def device_of(device: str, number: int) -> str:
     return names[number % len(names)].strip()
 
 
-def _embeds(job: Job) -> bool:
-    from eyechart.vlm.plan import TASK as QUESTIONS
-
-    return job.task != QUESTIONS and plugins.load("tasks", job.task).needs != "generator"
-
-
 def _chunks(jobs: Sequence[Job], session: Session) -> Iterator[tuple[Job, list[str]]]:
     """Cut what is missing from the store into tasks; a dataset that cannot be read is left to its job to report."""
-    model: LazyEncoder | None = None
     for job in jobs:
-        if model is None or model.spec != job.model:
-            model = open_model(job.model)
         with suppress(EyechartError):
-            missing = LocalEmbeddings(model, session.store).missing_ids(session.manifest(job))
-            yield from ((job, chunk) for chunk in chunks_of(job, missing))
+            yield from ((job, chunk) for chunk in chunks_of(job, missing_images(job, session)))
 
 
-def _embed_all(shares: Sequence[Share], config: Config, progress: Progress) -> None:
+def _embed_all(shares: Sequence[Share], progress: Progress) -> None:
     context = get_context("spawn")  # a fork would share what CUDA and threads have set up
-    started = [context.Process(target=_embed, args=(number, share, config)) for number, share in enumerate(shares)]
+    started = [context.Process(target=_embed, args=(number, share)) for number, share in enumerate(shares)]
     with progress.step(f"images in {len(shares)} processes", len(shares)) as bar:
         for process in started:
             process.start()
@@ -81,10 +72,10 @@ def _embed_all(shares: Sequence[Share], config: Config, progress: Progress) -> N
         progress.say(f"{died} of {len(started)} processes died. What they had not stored is computed by this one.")
 
 
-def _embed(number: int, share: Share, config: Config) -> None:
+def _embed(number: int, share: Share) -> None:
     """Embed a share, in a process of its own."""
     os.environ["LOCAL_RANK"] = str(number)  # by this, ``auto`` is one GPU of several
-    worker = Worker(config, os.getcwd(), {})  # noqa: PTH109 - where this process stands
+    worker = Worker(os.getcwd(), {})  # noqa: PTH109 - where this process stands
     for job, ids in share:
         placed = replace(job, model=replace(job.model, device=device_of(job.model.device, number)))
         with suppress(EyechartError):  # the job will meet it again, and report it

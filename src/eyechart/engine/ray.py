@@ -14,13 +14,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from eyechart import plugins
-from eyechart.config import Config
 from eyechart.engine.worker import Worker, chunk_size, chunks_of, one_of_each
 from eyechart.errors import EyechartError, UsageError, missing_extra
-from eyechart.io.progress import NoProgress, Progress
-from eyechart.results import is_done
-from eyechart.run import JobReport
+from eyechart.run import JobReport, skipped
+from eyechart.session import Session
 from eyechart.types import Job
 
 RESTARTS = 5
@@ -41,11 +38,11 @@ class Call:
     arguments: tuple[Any, ...]
 
 
-def run_jobs(
+def run_on_ray(
     jobs: Sequence[Job],
-    config: Config,
-    progress: Progress | None = None,
+    session: Session,
     *,
+    skip_existing: bool = False,
     address: str | None = None,
     workers: int | None = None,
 ) -> Iterator[JobReport]:
@@ -53,43 +50,30 @@ def run_jobs(
 
     Args:
         jobs: What to do; outputs and datasets must lie where every node sees them.
-        config: The run's settings.
-        progress: Where to report.
+        session: Where to report, and where results that need not be made again are looked for.
+        skip_existing: Whether jobs whose result is there are left out.
         address: An existing cluster (``auto``, ``ray://...``); without it, one is started on this machine.
         workers: How many; by default one per GPU, or per CPU where there is no GPU.
     """
-    _check_encoders(jobs)
-    jobs = [replace(job, output=job.output.absolute()) for job in jobs]
     todo = []
     for job in jobs:
-        done = is_done(job)[0] if config.skip_existing else None
+        placed = replace(job, output=job.output.absolute())
+        done = skipped(placed, session) if skip_existing else None
         if done is not None:
-            yield JobReport(job, result=done, skipped=True)
+            yield done
         else:
-            todo.append(job)
+            todo.append(placed)
     if not todo:
         return
-    pool = WorkerPool.start(config, address, workers)
+    pool = WorkerPool.start(address, workers)
     try:
-        with (progress or NoProgress()).step("shards on the cluster", None) as bar:
+        with session.progress.step("shards on the cluster", None) as bar:
             for _ in pool.do(list(_chunks(pool, todo))):
                 bar.advance()
         for call, report in pool.do([Call("run", (job,)) for job in todo]):
             yield report if isinstance(report, JobReport) else JobReport(call.arguments[0], error=report)
     finally:
         pool.shutdown()
-
-
-def _check_encoders(jobs: Sequence[Job]) -> None:
-    """Refuse models that write: what they cost is elsewhere, or does not fit beside another one."""
-    from eyechart.vlm.plan import TASK as QUESTIONS
-
-    for job in jobs:
-        if job.task == QUESTIONS or plugins.load("tasks", job.task).needs == "generator":
-            raise UsageError(
-                f"--engine ray shares out the work of encoders; {job.title} asks a model that writes.",
-                advice="Run it without --engine ray.",
-            )
 
 
 def _chunks(pool: WorkerPool, jobs: Sequence[Job]) -> Iterator[Call]:
@@ -112,7 +96,7 @@ class WorkerPool:
     """What each task is: its worker, the list of calls it belongs to, and its number in that list."""
 
     @classmethod
-    def start(cls, config: Config, address: str | None, workers: int | None) -> WorkerPool:
+    def start(cls, address: str | None, workers: int | None) -> WorkerPool:
         """Connect, or start a cluster on this machine, and start the workers."""
         try:
             import ray
@@ -136,7 +120,7 @@ class WorkerPool:
             max_task_retries=RESTARTS,
             scheduling_strategy="SPREAD",
         )(Worker)
-        return cls(ray, [actor.remote(config, os.getcwd(), passed) for _ in range(count)], started)  # noqa: PTH109
+        return cls(ray, [actor.remote(os.getcwd(), passed) for _ in range(count)], started)  # noqa: PTH109
 
     def do(self, calls: Sequence[Call]) -> Iterator[tuple[Call, Any]]:
         """Do all calls and yield each with its value, or with the error that kept it from being done."""

@@ -6,65 +6,60 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from eyechart.config import Config
-from eyechart.errors import EyechartError
-from eyechart.inference.embeddings import LocalEmbeddings
-from eyechart.models.family import LazyEncoder
-from eyechart.run import JobReport, Session, open_model, run_job
+from eyechart.inference.embeddings import StoredEmbeddings
+from eyechart.run import JobReport, run_or_skip
+from eyechart.session import Session
+from eyechart.tasks.registry import load_task
 from eyechart.types import Job, digest_json
 
 CHUNK_BATCHES = 8
 """Batches of images per task: large enough to hide a millisecond of dispatch, small enough to share a dataset."""
 
+TEXT_ONLY = ("texts", "external")
+"""Kinds of datasets whose samples are no images."""
+
 
 class Worker:
     """Keeps one model loaded and does what it is told."""
 
-    def __init__(self, config: Config, folder: str, environment: dict[str, str]) -> None:
+    def __init__(self, folder: str, environment: dict[str, str]) -> None:
         os.environ.update(environment)
         if Path(folder).is_dir():
             os.chdir(folder)
-        self.config = config
         self.session = Session()
-        self.model: LazyEncoder | None = None
 
     def missing(self, job: Job) -> list[str]:
-        """List the images of a job that have no vector yet."""
-        manifest = self.session.manifest(job)
-        return self._embeddings(job).missing_ids(manifest)
+        """List the images of a job that have no vector yet; what is not embedded has none to list."""
+        return missing_images(job, self.session)
 
     def embed(self, job: Job, ids: list[str]) -> int:
         """Embed some images of a job."""
-        return self._embeddings(job).embed_ids(self.session.manifest(job), set(ids))
+        return embeddings(job, self.session).embed_ids(self.session.manifest(job), set(ids))
 
     def run(self, job: Job) -> JobReport:
         """Do a whole job; what is in the store is not computed again."""
         self.session.store.refresh()
-        try:
-            return JobReport(job, result=run_job(job, self._model(job), self.session, self.config))
-        except EyechartError as error:
-            return JobReport(job, error=error)
+        return run_or_skip(job, self.session)
 
-    def _embeddings(self, job: Job) -> LocalEmbeddings:
-        self.session.store.refresh()
-        return LocalEmbeddings(
-            self._model(job),
-            self.session.store,
-            batch_size=job.batch_size,
-            workers=job.workers,
-            on_error="skip",  # the job itself decides what a broken image means
-        )
 
-    def _model(self, job: Job) -> LazyEncoder:
-        if self.model is None or self.model.spec != job.model:
-            self.model = None  # two models may not fit beside each other
-            self.model = open_model(job.model)
-        return self.model
+def missing_images(job: Job, session: Session) -> list[str]:
+    """List the samples of a job whose images an encoder has yet to embed."""
+    if load_task(job.task).needs != "encoder":
+        return []
+    manifest = session.manifest(job)
+    return [] if manifest.info.kind in TEXT_ONLY else embeddings(job, session).missing_ids(manifest)
+
+
+def embeddings(job: Job, session: Session) -> StoredEmbeddings:
+    """Return the encoder of a job; the job itself decides later what a broken image means."""
+    session.store.refresh()
+    model = session.model(job.model, "encoder")
+    return StoredEmbeddings(model, session.store, batch_size=job.batch_size, workers=job.workers, on_error="skip")
 
 
 def one_of_each(jobs: Sequence[Job]) -> list[Job]:
     """Return one job for each pair of model and dataset: the others need the same vectors."""
-    return list({digest_json([job.model, job.dataset]): job for job in jobs}.values())
+    return list({digest_json([job.model.what, job.dataset]): job for job in jobs}.values())
 
 
 def chunk_size(job: Job) -> int:

@@ -1,50 +1,78 @@
-"""A generator behind the response store: what was answered once is read, what is missing is asked and kept."""
+"""A generator behind the response store: what was answered once is read, what is missing is generated and kept."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from eyechart.errors import DataError, EyechartError
-from eyechart.models.generators.family import LazyGenerator
+from eyechart.models.client import used_by
+from eyechart.models.lazy import LazyModel
 from eyechart.store.answers import Responses, ResponseStore, prompt_key
-from eyechart.types import Answer, ModelCard, Prompt
+from eyechart.types import Answer, BatchGenerator, Message, ModelCard, Notice, Prompt
 
 
-def any_answer(answer: Answer) -> bool:  # noqa: ARG001 - the signature of a filter
-    """Take every answer."""
-    return True
+def is_answer(answer: Answer) -> bool:
+    """Keep whatever the model said, even nothing: it is its answer. Failures are generated again."""
+    return not answer.error
 
 
 @dataclass
 class StoredAnswers:
     """Answers prompts with one generator; nothing is paid twice."""
 
-    generator: LazyGenerator
+    model: LazyModel
     store: ResponseStore
-    good: Callable[[Answer], bool] = any_answer
-    """Which answers are worth keeping; the others are not stored, so the next run asks again."""
+    good: Callable[[Answer], bool] = is_answer
+    """Which answers are worth keeping; the others are not stored, so the next run generates them again."""
     stored: int = field(default=0, init=False)
     """Prompts that were answered from the store."""
-    asked: int = field(default=0, init=False)
+    generated: int = field(default=0, init=False)
     """Distinct prompts that were sent to the generator."""
+    before: Mapping[str, int] = field(init=False)
+    """What the budget had seen when this began."""
+
+    def __post_init__(self) -> None:
+        self.before = used_by(self.model.spec)
 
     @property
     def card(self) -> ModelCard:
         """Describe the generator."""
-        return self.generator.card
+        return self.model.card
+
+    def spent(self) -> dict[str, int]:
+        """Return how many prompts were answered from the store and anew, and what that has cost; every try counts."""
+        costs = {name: count - self.before[name] for name, count in used_by(self.model.spec).items()}
+        return {"from_store": self.stored, "asked": self.generated, **costs}
+
+    def unanswered(self, prompts: Iterable[Prompt]) -> list[str]:
+        """Return the ids of the prompts that have no stored answer, without loading the generator."""
+        if self.model.known_card is None and not self.model.remote:
+            return [prompt.id for prompt in prompts]
+        table = self.table
+        table.refresh()
+        return [prompt.id for prompt in prompts if not _is_stored(table, prompt)]
+
+    def notices(self) -> list[Notice]:
+        """Return what the model had to say, and how many stored answers were damaged."""
+        card = self.model.known_card
+        found = [Notice("model_note", 1, note) for note in card.notes] if card else []
+        if card and self.table.damaged:
+            text = f"{self.table.damaged} stored answers in {self.table.folder} are damaged; they are generated again."
+            found.append(Notice("damaged_answers", self.table.damaged, text))
+        return found
 
     @property
     def table(self) -> Responses:
         """Return what this generator has answered so far."""
         return self.store.table(self.card.fingerprint)
 
-    def ask(self, prompts: Iterable[Prompt], repeat: int = 0) -> Iterator[tuple[str, Answer]]:
-        """Yield an answer for each prompt, in any order; equal prompts are asked once.
+    def generate(self, prompts: Iterable[Prompt], repeat: int = 0) -> Iterator[tuple[str, Answer]]:
+        """Yield an answer for each prompt, in any order; equal prompts are answered once.
 
-        Another ``repeat`` asks the same prompts once more. The generator is loaded only if a prompt has no answer yet.
+        Another ``repeat`` answers the same prompts once more. The generator is loaded only if an answer is missing.
 
         A prompt that cannot be answered gets an answer with an error. An error that ends the whole run (server down,
         key refused, cap reached, disk full) is raised after all that arrived before it has been stored.
@@ -55,7 +83,7 @@ class StoredAnswers:
         missing = sorter.missing()
         first = next(missing, None)
         asked = chain([first], missing) if first is not None else ()
-        for key, answer in self.generator.generate_many(asked, sorter.keep) if asked else ():
+        for key, answer in _generate(self.model, asked, sorter.keep) if asked else ():
             if sorter.lost:
                 raise sorter.lost[0]  # answers can no longer be kept: stop paying
             sorter.answers[key] = answer
@@ -66,8 +94,34 @@ class StoredAnswers:
             yield from ((name, sorter.answers[key]) for name in names[1:])
 
 
+def _is_stored(table: Responses, prompt: Prompt) -> bool:
+    try:
+        return table.get(prompt_key(prompt.messages)) is not None
+    except DataError:  # an image that cannot be read will not be sent
+        return True
+
+
+def _generate(
+    model: LazyModel, prompts: Iterable[Prompt], keep: Callable[[str, Answer], None]
+) -> Iterator[tuple[str, Answer]]:
+    """Answer prompts with whatever the generator does best: many at a time, or one after the other."""
+    generator = model.load()
+    if isinstance(generator, BatchGenerator):
+        yield from generator.generate_many(prompts, keep)
+        return
+    for prompt in prompts:
+        answer = generator.generate(prompt.messages)
+        if not answer.error:
+            keep(prompt.id, answer)
+        yield prompt.id, answer
+
+
+def _loaded(message: Message) -> Message:
+    return replace(message, parts=tuple(part if isinstance(part, str) else part.load() for part in message.parts))
+
+
 class _Sorter:
-    """Parts the prompts into those that are answered already, copies of others, and those to ask.
+    """Parts the prompts into those that are answered already, copies of others, and those to generate.
 
     `missing` and `keep` may run in another thread than the consumer: lists only grow, and nothing is looked up before
     it was put in place.
@@ -83,7 +137,7 @@ class _Sorter:
     def missing(self) -> Iterator[Prompt]:
         for prompt in self.prompts:
             try:
-                key = prompt_key(prompt.messages, self.repeat)
+                key, messages = self._looked_up(prompt)
             except DataError as error:
                 self._ready.append((prompt.id, Answer("", error=error.message)))
                 continue
@@ -93,9 +147,17 @@ class _Sorter:
                 self.owner.stored += 1
                 self._ready.append((prompt.id, answer))
             else:
-                self.owner.asked += 1
+                self.owner.generated += 1
                 self.names[key] = [prompt.id]
-                yield Prompt(key, prompt.messages)
+                yield Prompt(key, messages)
+
+    def _looked_up(self, prompt: Prompt) -> tuple[str, tuple[Message, ...]]:
+        """Return the key of a prompt and what is sent: the key of a new one is that of the very bytes that are sent."""
+        key = prompt_key(prompt.messages, self.repeat)
+        if key in self.names or self.table.get(key) is not None:
+            return key, prompt.messages
+        messages = tuple(_loaded(message) for message in prompt.messages)
+        return prompt_key(messages, self.repeat), messages
 
     def keep(self, key: str, answer: Answer) -> None:
         try:

@@ -10,20 +10,19 @@ from eyechart.inference.backoff import BatchBackoff
 from eyechart.inference.pipeline import embed_images, embed_texts
 from eyechart.io.progress import NoProgress, Progress
 from eyechart.io.stopwatch import Stopwatch
-from eyechart.manifest import Failure, Manifest
+from eyechart.manifest import Embedded, Failure, Manifest
 from eyechart.metrics.vectors import Vectors
-from eyechart.models.family import LazyEncoder
+from eyechart.models.lazy import LazyModel
 from eyechart.store.vectors import EmbeddingStore, Table, text_digests
-from eyechart.tasks.base import Embedded
 from eyechart.types import ModelCard, Notice, OnError, Sample
 
 
-class LocalEmbeddings:
+class StoredEmbeddings:
     """Embeds images and texts with one model in this process."""
 
     def __init__(
         self,
-        model: LazyEncoder,
+        model: LazyModel,
         store: EmbeddingStore,
         *,
         batch_size: int = 64,
@@ -73,8 +72,8 @@ class LocalEmbeddings:
             vectors = table.get(manifest.digests[kept])
         return Embedded(vectors, kept, tuple(failures))
 
-    def _table(self) -> Table:
-        return self.store.table(self.card.fingerprint, "image")
+    def _table(self, role: str = "image") -> Table:
+        return self.store.table(self.card.fingerprint, role)
 
     def _embed(self, manifest: Manifest, keys: set[bytes]) -> list[Failure]:
         """Encode those of the images that are not in the store."""
@@ -101,7 +100,7 @@ class LocalEmbeddings:
         """Embed texts, each distinct one once, in the order given."""
         distinct = list(dict.fromkeys(texts))
         keys = text_digests(distinct, language)
-        vectors, cuts = (self.store.table(self.card.fingerprint, role) for role in ("text", "text-cut"))
+        vectors, cuts = self._table("text"), self._table("text-cut")
         missing = np.flatnonzero(vectors.missing(keys) | cuts.missing(keys))
         if len(missing):
             with self.progress.step("texts", len(missing)) as bar:
@@ -128,6 +127,10 @@ class LocalEmbeddings:
             length = self.card.context_length
             message = f"{self._truncated} texts are longer than the {length} tokens that the model reads."
             found.append(Notice("truncated_texts", self._truncated, message))
+        parts = [part for role in ("image", "text", "text-cut") for part in self._table(role).damaged]
+        if parts:
+            message = f"{len(parts)} parts of the embedding store were damaged; what they held was computed again."
+            found.append(Notice("damaged_store", len(parts), message))
         return found + self.backoff.notices()
 
 

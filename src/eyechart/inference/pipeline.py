@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from eyechart.errors import DataError, ModelError, UsageError
 from eyechart.inference.backoff import BatchBackoff, stack
-from eyechart.io.media import to_rgb
+from eyechart.io.media import ImageRef, to_rgb
 from eyechart.io.progress import Bar
 from eyechart.io.stopwatch import Stopwatch
 from eyechart.manifest import Failure
-from eyechart.models.family import LazyEncoder
+from eyechart.models.lazy import LazyModel
 from eyechart.store.vectors import Table
 from eyechart.types import OnError, Sample
 
@@ -57,7 +57,7 @@ class _Buffer:
 
 def embed_images(
     samples: Iterable[tuple[bytes, Sample]],
-    model: LazyEncoder,
+    model: LazyModel,
     table: Table,
     *,
     batch_size: int,
@@ -118,22 +118,27 @@ def embed_images(
 
 
 def _prepared(
-    samples: Iterable[tuple[bytes, Sample]], model: LazyEncoder, workers: int, *, ahead: int, watch: Stopwatch
+    samples: Iterable[tuple[bytes, Sample]], model: LazyModel, workers: int, *, ahead: int, watch: Stopwatch
 ) -> Iterator[tuple[bytes, Sample, Future[NDArray[np.float32]]]]:
     """Yield samples in order with their transformed image, working at most ``ahead`` images in advance."""
 
-    def prepare(sample: Sample) -> NDArray[np.float32]:
+    def prepare(key: bytes, sample: Sample) -> NDArray[np.float32]:
         with watch.phase("decode"):
-            image = own_decode(model, sample) if "decoder" in model.spec.options else to_rgb(sample.image.decode())
+            ref = sample.need_image().load()
+            if ref.digest() != key:
+                # Its vector would be stored under the name of what was there before, for ever.
+                raise DataError("the image changed after the dataset was read", advice="Run again.")
+            image = own_decode(model, ref) if "decoder" in model.spec.options else to_rgb(ref.decode())
         encoder = model.load()
         with watch.phase("transform"):
-            return encoder.prepare_image(image)
+            prepared: NDArray[np.float32] = encoder.prepare_image(image)
+        return prepared
 
     with ThreadPoolExecutor(max(1, workers), thread_name_prefix="decode") as pool:
         waiting: deque[tuple[bytes, Sample, Future[NDArray[np.float32]]]] = deque()
         try:
             for key, sample in watch.each("read", samples):
-                waiting.append((key, sample, pool.submit(prepare, sample)))
+                waiting.append((key, sample, pool.submit(prepare, key, sample)))
                 if len(waiting) > ahead:
                     yield waiting.popleft()
             while waiting:
@@ -143,18 +148,18 @@ def _prepared(
                 future.cancel()
 
 
-def own_decode(model: LazyEncoder, sample: Sample) -> Any:
+def own_decode(model: LazyModel, ref: ImageRef) -> Any:
     """Decode with the model's own decoder, for a family that offers a choice."""
     decode = getattr(model.load(), "decode", None)
     if decode is None:
         raise UsageError(f"{model.spec.label} has no decoder to choose.", advice="Leave out --model_option decoder.")
-    return decode(sample.image)
+    return decode(ref)
 
 
 def embed_texts(
     texts: list[str],
     keys: NDArray[np.uint8],
-    model: LazyEncoder,
+    model: LazyModel,
     tables: tuple[Table, Table],
     *,
     batch_size: int,
@@ -170,7 +175,8 @@ def embed_texts(
     """
 
     def encode(part: list[str]) -> NDArray[np.float32]:
-        return model.load().encode_texts(part, language=language)
+        encoded: NDArray[np.float32] = model.load().encode_texts(part, language=language)
+        return encoded
 
     order = sorted(range(len(texts)), key=lambda i: (len(texts[i]), texts[i]))
     vectors, cuts = _Buffer(tables[0], watch), _Buffer(tables[1], watch)

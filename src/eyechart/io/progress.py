@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Protocol, TextIO
+from typing import Protocol, TextIO, TypeVar
 
 from eyechart.io.terminal import make_console, visible, write_message
+
+T = TypeVar("T")
 
 PLAIN_INTERVAL = 10.0
 """Seconds between two lines of the plain form, so that a log of an hour stays readable."""
@@ -33,6 +35,13 @@ class Progress(Protocol):
     def say(self, line: str) -> None:
         """Show one line between steps."""
         ...
+
+
+def bar_each(items: Iterable[T], bar: Bar) -> Iterator[T]:
+    """Yield items, advancing a bar by each."""
+    for item in items:
+        bar.advance()
+        yield item
 
 
 class _Silent:

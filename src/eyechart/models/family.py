@@ -1,17 +1,12 @@
-"""What a family must offer, and a model that is loaded only when something is missing from the store."""
+"""What a family of models must offer, whatever its models do: encode, generate or rerank."""
 
 from __future__ import annotations
 
-import dataclasses
-import json
-import threading
-import time
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from eyechart.errors import ModelError
-from eyechart.io.files import cache_root, write_cached
-from eyechart.types import Encoder, ModelCard, ModelSpec, digest_json
+from eyechart.types import ModelSpec, digest_json
 
 
 @runtime_checkable
@@ -26,67 +21,18 @@ class Family(Protocol):
         """Return a text that changes whenever the weights would, or None if that is not known without loading."""
         ...
 
-    def load(self, spec: ModelSpec) -> Encoder:
-        """Load the model."""
+    def load(self, spec: ModelSpec) -> Any:
+        """Load the model: an `Encoder`, a `Generator` or a `Reranker`."""
         ...
 
 
-class LazyEncoder:
-    """A model that knows its card from an earlier run and loads its weights only when asked to encode."""
+@runtime_checkable
+class Remote(Protocol):
+    """A family whose models run elsewhere."""
 
-    def __init__(self, spec: ModelSpec, family: Family) -> None:
-        self.spec = spec
-        self.family = family
-        self._encoder: Encoder | None = None
-        self._card: ModelCard | None = None
-        self._loading = threading.Lock()
-        self.load_seconds = 0.0
-
-    @property
-    def loaded(self) -> bool:
-        """Tell whether the weights are in memory."""
-        return self._encoder is not None
-
-    @property
-    def device(self) -> str:
-        """Name where it computes: the devices of the loaded model, or what was asked for if nothing was computed."""
-        return ",".join(getattr(self._encoder, "devices", ())) or self.spec.device
-
-    @property
-    def card(self) -> ModelCard:
-        """Return the card, from the cache if this very model was loaded before."""
-        if self._card is None:
-            self._card = known_card(self.spec, self.family) or self.load().card
-        return self._card
-
-    def load(self) -> Encoder:
-        """Return the loaded model. The threads that prepare images may all ask at once; one of them loads."""
-        with self._loading:
-            if self._encoder is None:
-                start = time.perf_counter()
-                self._encoder = self.family.load(self.spec)
-                self.load_seconds = time.perf_counter() - start
-                self._card = self._encoder.card
-                path = _card_path(self.spec, self.family)
-                if path is not None:
-                    write_cached(path, json.dumps(dataclasses.asdict(self._card)).encode())
-            return self._encoder
-
-
-def known_card(spec: ModelSpec, family: Family) -> ModelCard | None:
-    """Return the card of a model that was loaded before, unless its weights may have changed since."""
-    path = _card_path(spec, family)
-    if path is None or not path.is_file():
-        return None
-    fields = json.loads(path.read_text(encoding="utf-8"))
-    return ModelCard(**{**fields, "notes": tuple(fields["notes"])})
-
-
-def _card_path(spec: ModelSpec, family: Family) -> Path | None:
-    identity = family.identity(spec)
-    if identity is None:
-        return None
-    return cache_root() / "cards" / f"{digest_json([dataclasses.asdict(spec), identity])}.json"
+    def probe(self, spec: ModelSpec) -> None:
+        """See that the model can be reached, before a long run begins: is the server up, does it take the key?"""
+        ...
 
 
 def path_identity(*texts: str) -> str:

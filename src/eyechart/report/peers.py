@@ -13,6 +13,7 @@ from typing import Any
 from eyechart.errors import ResultError
 from eyechart.io.cells import unguarded
 from eyechart.results import IDENTITY, Result
+from eyechart.results.older import as_values
 
 Row = Mapping[str, str]
 
@@ -49,8 +50,10 @@ def _from_table_row(row: Row, path: Path) -> Result:
         pretrained=row.get("pretrained", ""),
         task=row["task"],
         language=row.get("language") or "en",
-        metrics={key: value for key, value in numbers.items() if key not in bounds},
-        intervals={key: (numbers[f"{key}_low"], numbers[f"{key}_high"]) for key in sorted(bounded)},
+        values=as_values(
+            {key: value for key, value in numbers.items() if key not in bounds},
+            {"intervals": {key: (numbers[f"{key}_low"], numbers[f"{key}_high"]) for key in sorted(bounded)}},
+        ),
         path=path,
     )
 
@@ -78,7 +81,7 @@ def _from_evalscope_report(body: Mapping[str, Any], path: Path) -> Result:
         pretrained="",
         task="evalscope",
         language="en",
-        metrics=_finite(metrics),
+        values=as_values(_finite(metrics), {}),
         counts={key: value for key, value in counts.items() if value},
         path=path,
     )
@@ -98,8 +101,8 @@ def _from_mteb(body: Mapping[str, Any], path: Path) -> Result:
         pretrained="",
         task="mteb",
         language="en",
-        metrics=_finite(kept),
-        data={"split": split, "main_metric": "main_score"},
+        values=as_values(_finite(kept), {"data": {"main_metric": "main_score"}}),
+        data={"split": split},
         path=path,
     )
 
@@ -138,7 +141,7 @@ def _from_vlm_table(rows: Sequence[Row], path: Path) -> Result:
         pretrained="",
         task="vlmevalkit",
         language="en",
-        metrics=_as_fractions(metrics),
+        values=as_values(_as_fractions(metrics), {}),
         data={"split": split} if split else {},
         path=path,
     )

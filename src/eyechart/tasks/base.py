@@ -3,28 +3,33 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Protocol, Self
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, NoReturn, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from eyechart.errors import DataError, UsageError
-from eyechart.manifest import Entry, Failure, Manifest
+from eyechart.io.progress import NoProgress, Progress
+from eyechart.manifest import Embedded, Entry, Failure, Manifest
 from eyechart.metrics.vectors import Vectors
-from eyechart.types import Answer, DatasetInfo, Kind, ModelCard, Notice, OnError, Outcome, Prompt
-
-
-@dataclass(frozen=True, slots=True)
-class Embedded:
-    """Vectors of the samples that could be encoded, as the model gave them, and those that could not."""
-
-    vectors: Vectors
-    kept: NDArray[np.int64]
-    """Positions in the manifest, ascending, one per vector."""
-    failures: tuple[Failure, ...] = ()
+from eyechart.types import (
+    Answer,
+    DatasetInfo,
+    Kind,
+    ModelCard,
+    ModelSpec,
+    Notice,
+    OnError,
+    Outcome,
+    Prompt,
+    RecordForm,
+    Role,
+)
 
 
 class Embeddings(Protocol):
@@ -48,36 +53,30 @@ class Embeddings(Protocol):
         ...
 
 
-class Writer(Protocol):
-    """A generator behind its stored answers."""
+def no_other(part: str) -> NoReturn:
+    """Stand for the further models of a job that has none."""
+    raise UsageError(f"This job has no {part}.")
+
+
+class Answers(Protocol):
+    """A generator behind the store: what was answered once is read, what is missing is generated and kept."""
 
     @property
     def card(self) -> ModelCard:
         """Describe the generator."""
         ...
 
-    def ask(self, prompts: Iterable[Prompt]) -> Iterable[tuple[str, Answer]]:
-        """Answer prompts in any order, each with its id."""
+    def generate(self, prompts: Iterable[Prompt], repeat: int = 0) -> Iterable[tuple[str, Answer]]:
+        """Answer prompts in any order, each with its id; another ``repeat`` answers the same prompts once more."""
         ...
 
-
-class NoEncoder:
-    """Stands where the encoder would be in the material of a task that needs a generator."""
-
-    def __init__(self, card: ModelCard) -> None:
-        self.card = card
-
-    def images(self, manifest: Manifest) -> Embedded:  # noqa: ARG002 - the protocol's signature
-        """Refuse."""
-        raise UsageError(f"{self.card.name} is used as a generator here: it gives no vectors.")
-
-    def texts(self, texts: Sequence[str], *, language: str = "en") -> Vectors:  # noqa: ARG002
-        """Refuse."""
-        raise UsageError(f"{self.card.name} is used as a generator here: it gives no vectors.")
-
     def notices(self) -> Sequence[Notice]:
-        """Return what the model had to say."""
-        return [Notice("model_note", 1, note) for note in self.card.notes]
+        """Return what was noticed so far, such as damaged answers."""
+        ...
+
+    def spent(self) -> Mapping[str, int]:
+        """Return how many prompts were answered from the store and anew, and what that has cost."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -85,14 +84,32 @@ class Material:
     """A dataset and a model: what a task works on."""
 
     manifest: Manifest
-    model: Embeddings
+    model: Any
+    """The job's model behind its store: `Embeddings` or `Answers`, whichever the task needs."""
     open_split: Callable[[str], Manifest]
     """Lists another split of the same dataset; the task names those that it needs in ``splits``."""
+    output: Path
+    """Where the result goes; what else a task leaves goes beside it."""
+    open_other: Callable[[str], Any] = no_other
+    """Opens a further model of the job by its part in the task: a judge (`Answers`), a reranker."""
+    others: Collection[str] = ()
+    """The parts for which the job has a further model."""
     device: str = "auto"
     """Where the user wants work to be done: auto, cpu, cuda, ..."""
     on_error: OnError = "fail"
-    writer: Writer | None = None
-    """The model, for a task that needs a generator."""
+    progress: Progress = field(default_factory=NoProgress)
+
+    @property
+    def encoder(self) -> Embeddings:
+        """Return the model of a task that needs an encoder."""
+        model: Embeddings = self.model
+        return model
+
+    @property
+    def generator(self) -> Answers:
+        """Return the model of a task that needs a generator."""
+        model: Answers = self.model
+        return model
 
     def split(self, name: str) -> Material:
         """Return the same model on another split."""
@@ -120,6 +137,16 @@ class Prediction:
     entries: tuple[Entry, ...]
     failures: tuple[Failure, ...]
 
+    @property
+    def left_out(self) -> Collection[str]:
+        """Name the samples that are not meant to be scored, such as queries without any relevant document."""
+        return ()
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """Return further counts for the result."""
+        return {}
+
     def only(self, keep: NDArray[np.int64]) -> Self:
         """Return the prediction for the samples at the positions ``keep``, to be scored alone."""
         own = {name: getattr(self, name)[keep] for name in self.rows}
@@ -138,12 +165,42 @@ class Task(ABC):
     """Raised whenever the same predictions would get other numbers."""
     kinds: ClassVar[frozenset[Kind]]
     """The datasets that it reads."""
-    needs: ClassVar[Literal["encoder", "generator"]] = "encoder"
+    needs: ClassVar[Role] = "encoder"
     """The kind of model that it works with."""
+    measures: ClassVar[str] = ""
+    """What it measures, in a word: tables group and average benchmarks by it. By default the task's own name."""
+    records: ClassVar[RecordForm] = ""
+    """What its records show, for the report."""
+
+    output: ClassVar[str] = "{dataset}_{pretrained}_{model}_{language}_{task}.json"
+    """Where results go unless the user says otherwise."""
+    roles: ClassVar[Mapping[str, Role]] = {}
+    """The further models that it can work with: the part of each and the kind of model that it takes."""
 
     def settings(self, options: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG002 - for those that have some
         """Pick this task's settings from all options and check them."""
         return {}
+
+    def others(self, options: Mapping[str, Any]) -> Mapping[str, ModelSpec]:  # noqa: ARG002 - for those that have some
+        """Pick the further models from all options, by their parts."""
+        return {}
+
+    def form_of(self, info: DatasetInfo) -> RecordForm:  # noqa: ARG002 - the dataset may matter
+        """Return what the records of a dataset show."""
+        return self.records
+
+    def code(self) -> str:
+        """Return the source of a task of the user's own: when it changes, so may the numbers."""
+        own = not type(self).__module__.startswith("eyechart.")
+        return inspect.getsource(inspect.getmodule(type(self)) or type(self)) if own else ""
+
+    def keeps(self, answer: Answer) -> bool:
+        """Tell whether an answer of the job's generator is worth storing; the next run generates the others again."""
+        return not answer.error
+
+    def is_whole(self, facts: Mapping[str, Any], details: Mapping[str, Any]) -> bool:  # noqa: ARG002 - most have no more
+        """Tell whether a result has all that it can get, and the files that belong to it are untouched."""
+        return True
 
     def splits(self, settings: Mapping[str, Any]) -> tuple[str, ...]:  # noqa: ARG002 - for those that learn
         """Name the splits that are read besides the one that is scored; they are opened and checked when planned."""
@@ -157,6 +214,17 @@ class Task(ABC):
                 f"{self.name} reads {kinds} datasets, but {info.name} is a {info.kind} dataset.",
                 advice="Use --task auto, or add dataset_type.txt to the dataset if it is described wrongly.",
             )
+
+    def uses_model(self, settings: Mapping[str, Any]) -> bool:  # noqa: ARG002 - for those that may do without
+        """Tell whether the model has anything to do; one that has nothing to do need not be there."""
+        return True
+
+    def check_family(self, family: Any) -> None:  # noqa: B027 - for those that do not take every family
+        """Refuse a family whose models cannot do this task, before anything expensive."""
+
+    def reads(self, output: Path, settings: Mapping[str, Any]) -> tuple[Path, ...]:  # noqa: ARG002 - for few
+        """Name the files beside the output that the numbers are made of, where they are not made of the dataset."""
+        return ()
 
     @abstractmethod
     def predict(self, material: Material, settings: Mapping[str, Any]) -> Any:

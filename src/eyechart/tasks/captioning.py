@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from eyechart import stats
-from eyechart.errors import DataError, ModelError
+from eyechart.errors import DataError
+from eyechart.io.progress import bar_each
 from eyechart.manifest import Failure
 from eyechart.metrics.captions import cider, rouge_l, score_captions
 from eyechart.metrics.java_captions import score_with_java, why_not
@@ -60,10 +61,9 @@ class Captioning(Task):
 
     def predict(self, material: Material, settings: Mapping[str, Any]) -> CaptionsPrediction:
         """Ask for a caption of every image; answers are kept, so a second run asks nothing."""
-        if material.writer is None:
-            raise ModelError(f"{material.model.card.name} does not write.", advice="captioning needs a generator.")
         manifest = material.manifest
-        answers = dict(material.writer.ask(prompts(manifest, settings["prompt"])))
+        with material.progress.step(f"captions of {manifest.info.name}", len(manifest)) as bar:
+            answers = dict(bar_each(material.generator.generate(prompts(manifest, settings["prompt"])), bar))
         failures = [Failure(entry.id, answers[entry.id].error) for entry in manifest.entries if answers[entry.id].error]
         if failures and material.on_error == "fail":
             raise DataError(

@@ -7,8 +7,9 @@ queries, so their hit rates stand in one column, and differences are tested quer
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,13 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eyechart import stats
-from eyechart.compat.evalscope.context import Context
 from eyechart.compat.evalscope.layout import file_name
 from eyechart.io.cells import csv_text, one_line
 from eyechart.io.files import write_atomic
 from eyechart.results import Result, read_result, to_json
-from eyechart.run import JobReport
-from eyechart.tasks.text_retrieval import NAME as TEXT
+from eyechart.tasks.text_retrieval import TextRetrieval
 
 Key = tuple[str, int]
 """An image's id, and which of its texts is the query."""
@@ -66,8 +65,8 @@ class Comparison:
 
 
 @dataclass(frozen=True)
-class ComparisonStep:
-    """Reads the results of the steps before it and writes them side by side."""
+class ComparisonPlan:
+    """Which results are put side by side, and where the table goes."""
 
     dataset: str
     outputs: tuple[Path, ...]
@@ -75,27 +74,25 @@ class ComparisonStep:
     folder: Path
     ks: tuple[int, ...]
 
-    def probe(self, context: Context) -> None:
-        """Nothing is needed."""
 
-    def run(self, context: Context) -> Iterator[JobReport]:
-        """Write the table as Markdown, CSV and JSON."""
-        ways = [read_way(path) for path in self.outputs if path.is_file()]
-        if ways:
-            table = compare(self.dataset, ways, self.ks)
-            base = self.folder / f"{file_name(self.dataset)}_retrieval_comparison"
-            text = as_markdown(table, missing=len(self.outputs) - len(ways))
-            write_atomic(base.with_suffix(".md"), text.encode())
-            write_atomic(base.with_suffix(".csv"), as_csv(table).encode())
-            write_atomic(base.with_suffix(".json"), (to_json(as_json(table), indent=1) + "\n").encode())
-            context.log.info("Comparison written to %s\n%s", base.with_suffix(".md"), text)
-        yield from ()
+def write_comparison(plan: ComparisonPlan, log: logging.Logger) -> None:
+    """Write the table as Markdown, CSV and JSON."""
+    ways = [read_way(path) for path in plan.outputs if path.is_file()]
+    if not ways:
+        return
+    table = compare(plan.dataset, ways, plan.ks)
+    base = plan.folder / f"{file_name(plan.dataset)}_retrieval_comparison"
+    text = as_markdown(table, missing=len(plan.outputs) - len(ways))
+    write_atomic(base.with_suffix(".md"), text.encode())
+    write_atomic(base.with_suffix(".csv"), as_csv(table).encode())
+    write_atomic(base.with_suffix(".json"), (to_json(as_json(table), indent=1) + "\n").encode())
+    log.info("Comparison written to %s\n%s", base.with_suffix(".md"), text)
 
 
 def read_way(path: Path) -> Way:
     """Read the ranks of a result, from its records."""
     result = read_result(path)
-    if result.task == TEXT:
+    if result.task == TextRetrieval.name:
         return Way("captions", result.model, _text_ranks(result), path)
     return Way("images", result.model, _image_ranks(result), path)
 

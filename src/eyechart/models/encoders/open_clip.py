@@ -28,7 +28,8 @@ from eyechart.errors import ModelError, missing_extra, unknown_name
 from eyechart.io.media import ImageRef, to_rgb
 from eyechart.languages import find_same
 from eyechart.models import hub
-from eyechart.models.family import check_path, known_card, path_identity
+from eyechart.models.family import check_path, path_identity
+from eyechart.models.lazy import read_card
 from eyechart.models.towers.checkpoints import LOAD_ERRORS, load_error
 from eyechart.models.towers.fast_images import NOTE, FastImages, is_fast
 from eyechart.models.towers.last_block import shorten_images
@@ -64,7 +65,7 @@ class OpenClipFamily:
             known = {path.stem for path in (Path(library.origin).parent / "model_configs").glob("*.json")}
             if spec.name.replace("/", "-") not in known:
                 raise unknown_name("open_clip model", spec.name, known)
-        if known_card(spec, self) is None:
+        if read_card(spec, self) is None:
             # The library is needed now in any case; a model that was loaded before has a tag that exists.
             _check_tag(spec)
 

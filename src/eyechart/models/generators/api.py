@@ -11,14 +11,15 @@ from eyechart.api.errors import ServerBusyError
 from eyechart.api.transport import Json, check_api_base
 from eyechart.errors import UsageError
 from eyechart.metrics.answers import split_thinking
-from eyechart.models.generators.family import Access, drop
+from eyechart.models.client import make_client
+from eyechart.models.generators.batches import drop
 from eyechart.types import Answer, Message, ModelCard, ModelSpec, Prompt, digest_json
 
 MAX_EDGE = 2048
 """Longer images are scaled down: no server looks closer, and they cost upload time and tokens."""
 
 
-class ApiFamily:
+class ApiGeneratorFamily:
     """Generators by address and model name; ``options``: api_base, settings (request fields), max_edge."""
 
     def check(self, spec: ModelSpec) -> None:
@@ -28,9 +29,9 @@ class ApiFamily:
         check_api_base(spec.options["api_base"])
         api.chat_body(spec.name, [], options=spec.options.get("settings"))
 
-    def probe(self, spec: ModelSpec, access: Access) -> None:
+    def probe(self, spec: ModelSpec) -> None:
         """Ask the server which models it serves; if its list is out of order, ask the model for a single token."""
-        client = make_client(spec, access)
+        client = make_client(spec)
         try:
             client.check(spec.name)
         except ServerBusyError:
@@ -41,19 +42,19 @@ class ApiFamily:
         """Name address, model and settings: all that is known of a model that others run."""
         return digest_json([spec.name, dict(spec.options)])
 
-    def load(self, spec: ModelSpec, access: Access) -> ApiGenerator:
+    def load(self, spec: ModelSpec) -> ApiGenerator:
         """Make the client."""
-        return ApiGenerator(spec, access)
+        return ApiGenerator(spec)
 
 
 class ApiGenerator:
     """Sends conversations to the server, several at a time."""
 
-    def __init__(self, spec: ModelSpec, access: Access) -> None:
+    def __init__(self, spec: ModelSpec) -> None:
         self.name = spec.name
         self.settings: dict[str, Any] = dict(spec.options.get("settings") or {})
         self.max_edge: int | None = spec.options.get("max_edge", MAX_EDGE)
-        self.spec, self.access = spec, access
+        self.spec = spec
         self.card = ModelCard(
             family="api",
             name=spec.name,
@@ -65,7 +66,7 @@ class ApiGenerator:
     @cached_property
     def client(self) -> api.ApiClient:
         """Make the client when something is asked: who only counts needs no key."""
-        return make_client(self.spec, self.access)
+        return make_client(self.spec)
 
     def generate(self, messages: Sequence[Message]) -> Answer:
         """Answer one conversation."""
@@ -107,17 +108,4 @@ def read_answer(said: api.ChatAnswer) -> Answer:
         thinking="\n".join(part for part in (said.reasoning, thinking) if part),
         finish_reason=said.finish_reason or ("refusal" if said.refusal else ""),
         usage={"prompt_tokens": said.usage.prompt_tokens, "completion_tokens": said.usage.completion_tokens},
-    )
-
-
-def make_client(spec: ModelSpec, access: Access) -> api.ApiClient:
-    """Make the HTTP client of a spec."""
-    return api.ApiClient(
-        spec.options["api_base"],
-        access.key,
-        api_key_variable=access.key_variable,
-        concurrency=access.concurrency,
-        timeout=access.timeout,
-        retry=api.Retry(tries=access.tries),
-        budget=access.budget,
     )

@@ -12,6 +12,10 @@ from eyechart.types import Answer, Prompt
 T = TypeVar("T")
 
 
+def drop(name: str, answer: Answer) -> None:
+    """Keep nothing: for those who take answers only as they are yielded."""
+
+
 def answer_in_batches(
     prompts: Iterable[Prompt],
     size: int,

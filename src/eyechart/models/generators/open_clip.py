@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eyechart.errors import DataError, ModelError, UsageError
+from eyechart.models.client import access_of
 from eyechart.models.encoders import open_clip as encoders
-from eyechart.models.generators.batches import answer_in_batches
-from eyechart.models.generators.family import Access, drop
+from eyechart.models.generators.batches import answer_in_batches, drop
 from eyechart.models.towers.torch_tools import autocast, input_type
 from eyechart.types import Answer, Message, ModelSpec, Prompt
 
@@ -29,11 +29,14 @@ START, END = 49406, 49407
 DECODINGS = ("beam_search", "greedy")
 
 
-class OpenClipFamily:
+class CocaFamily:
     """CoCa models.
 
     ``options["settings"]["decoding"]`` is beam_search (open_clip's own, which needs transformers 4) or greedy.
     """
+
+    only_describes = True
+    """Its models describe images and read no question."""
 
     def check(self, spec: ModelSpec) -> None:
         """Refuse what open_clip does not know, and what is plainly no CoCa."""
@@ -45,25 +48,22 @@ class OpenClipFamily:
         if decoding not in DECODINGS:
             raise UsageError(f"Unknown decoding {decoding!r}.", advice=f"Known: {', '.join(DECODINGS)}.")
 
-    def probe(self, spec: ModelSpec, access: Access) -> None:
-        """Nothing is elsewhere: the weights are read when the model is loaded."""
-
     def identity(self, spec: ModelSpec) -> str | None:
         """Name the checkpoint as the encoder does."""
         return encoders.OpenClipFamily().identity(spec)
 
-    def load(self, spec: ModelSpec, access: Access) -> CocaGenerator:
+    def load(self, spec: ModelSpec) -> CocaGenerator:
         """Load the model."""
-        return CocaGenerator(spec, access)
+        return CocaGenerator(spec)
 
 
 class CocaGenerator:
     """A CoCa model that describes images; what else a message says, it cannot read."""
 
-    def __init__(self, spec: ModelSpec, access: Access) -> None:
+    def __init__(self, spec: ModelSpec) -> None:
         encoder_spec = replace(spec, options={k: v for k, v in spec.options.items() if k != "settings"})
         self.encoder = encoders.OpenClipEncoder(encoder_spec)
-        self.batch_size = access.batch_size
+        self.batch_size = access_of(spec).batch_size
         if not hasattr(self.encoder.model, "text_decoder"):
             raise _no_decoder(spec)
         able = _library_decodes()

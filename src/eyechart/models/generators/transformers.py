@@ -12,9 +12,9 @@ from typing import Any
 from eyechart.errors import ModelError, UsageError, missing_extra
 from eyechart.metrics.answers import split_thinking
 from eyechart.models import hub
+from eyechart.models.client import access_of
 from eyechart.models.family import check_path, path_identity
-from eyechart.models.generators.batches import answer_in_batches
-from eyechart.models.generators.family import Access, drop
+from eyechart.models.generators.batches import answer_in_batches, drop
 from eyechart.models.generators.images import for_model
 from eyechart.models.towers.checkpoints import LOAD_ERRORS, load_error
 from eyechart.models.towers.torch_tools import autocast, choose_device, count_parameters, input_type, weights_digest
@@ -26,7 +26,7 @@ RENAMED = {"max_tokens": "max_new_tokens"}
 """Settings that chat servers call otherwise than transformers' ``generate``."""
 
 
-class TransformersFamily:
+class TransformersGeneratorFamily:
     """Generators from a local folder or a hub id; ``options``: settings (of ``generate``), max_edge, hub, revision."""
 
     def check(self, spec: ModelSpec) -> None:
@@ -49,25 +49,22 @@ class TransformersFamily:
                 "here or behind an API (api_base).",
             )
 
-    def probe(self, spec: ModelSpec, access: Access) -> None:
-        """Nothing is elsewhere: the weights are read when the model is loaded."""
-
     def identity(self, spec: ModelSpec) -> str | None:
         """Name the files of a local folder; a hub id may move, unless its revision is given."""
         return path_identity(spec.name) if Path(spec.name).exists() or hub.is_pinned(spec) else None
 
-    def load(self, spec: ModelSpec, access: Access) -> TransformersGenerator:
+    def load(self, spec: ModelSpec) -> TransformersGenerator:
         """Load model and processor."""
-        return TransformersGenerator(spec, access)
+        return TransformersGenerator(spec)
 
 
 class TransformersGenerator:
     """An image-text-to-text model in evaluation mode, answering in batches."""
 
-    def __init__(self, spec: ModelSpec, access: Access) -> None:
+    def __init__(self, spec: ModelSpec) -> None:
         import transformers
 
-        self.batch_size = access.batch_size
+        self.batch_size = access_of(spec).batch_size
         self.device = choose_device(spec.device)
         self.precision = spec.precision
         self.max_edge: int | None = spec.options.get("max_edge")

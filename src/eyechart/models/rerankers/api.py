@@ -2,46 +2,65 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from functools import cached_property, partial
 
 from eyechart import api
+from eyechart.api.transport import check_api_base
+from eyechart.errors import UsageError
+from eyechart.models.client import make_client
 from eyechart.models.rerankers.reranker import Shortlist
-from eyechart.store.answers import Responses, ResponseStore
-from eyechart.types import Answer, ModelCard, digest_json
+from eyechart.types import ModelCard, ModelSpec, digest_json
+
+
+class ApiRerankerFamily:
+    """Rerankers by address and model name; ``options``: api_base."""
+
+    def check(self, spec: ModelSpec) -> None:
+        """Refuse a missing or bad address."""
+        if not spec.options.get("api_base"):
+            raise UsageError(f"The model {spec.name!r} has no api_base.", advice="Example: http://localhost:8000/v1")
+        check_api_base(spec.options["api_base"])
+
+    def probe(self, spec: ModelSpec) -> None:
+        """Ask the server which models it serves."""
+        make_client(spec).check(spec.name)
+
+    def identity(self, spec: ModelSpec) -> str:
+        """Name address and model: all that is known of a model that others run."""
+        return digest_json([spec.options["api_base"], spec.name])
+
+    def load(self, spec: ModelSpec) -> ApiReranker:
+        """Make the reranker."""
+        return ApiReranker(spec)
 
 
 class ApiReranker:
-    """Asks a server; what it answered once is kept and not asked again."""
+    """Sends shortlists to the server, several at a time."""
 
-    def __init__(self, name: str, client: api.ApiClient, store: ResponseStore) -> None:
-        self.name, self.client = name, client
+    def __init__(self, spec: ModelSpec) -> None:
+        self.spec = spec
         self.card = ModelCard(
             family="rerank-api",
-            name=name,
-            weights_digest=digest_json([client.api_base, name]),
+            name=spec.name,
+            weights_digest=digest_json([check_api_base(spec.options["api_base"]), spec.name]),
             transform="rerank",
             precision="unknown",
         )
-        self.table: Responses = store.table(self.card.fingerprint)
 
-    def score(self, shortlists: Iterable[Shortlist]) -> Iterator[tuple[str, list[float]]]:
+    @cached_property
+    def client(self) -> api.ApiClient:
+        """Make the client when something is to be scored."""
+        return make_client(self.spec)
+
+    def score(
+        self, shortlists: Iterable[Shortlist], keep: Callable[[str, list[float]], None]
+    ) -> Iterator[tuple[str, list[float]]]:
         """Score several shortlists at a time."""
-        missing: list[Shortlist] = []
-        for shortlist in shortlists:
-            known = self.table.get(_key(shortlist))
-            if known is not None:
-                yield shortlist.id, json.loads(known.text)
-            else:
-                missing.append(shortlist)
-        for reply in self.client.map(self._request(shortlist) for shortlist in missing):
+        for reply in self.client.map(self._request(shortlist, keep) for shortlist in shortlists):
             yield reply.id, reply.result()
 
-    def _request(self, shortlist: Shortlist) -> api.Request[list[float]]:
-        request = api.rerank_request(shortlist.id, self.name, shortlist.query, shortlist.documents)
-        return replace(request, keep=lambda scores: self.table.add(_key(shortlist), Answer(json.dumps(scores))))
-
-
-def _key(shortlist: Shortlist) -> str:
-    return digest_json(["rerank", shortlist.query, shortlist.documents])
+    def _request(self, shortlist: Shortlist, keep: Callable[[str, list[float]], None]) -> api.Request[list[float]]:
+        request = api.rerank_request(shortlist.id, self.spec.name, shortlist.query, shortlist.documents)
+        return replace(request, keep=partial(keep, shortlist.id))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -10,29 +10,43 @@ import numpy as np
 
 from eyechart.errors import ModelError, missing_extra
 from eyechart.models import hub
-from eyechart.models.family import check_path
+from eyechart.models.client import access_of
+from eyechart.models.family import check_path, path_identity
 from eyechart.models.rerankers.reranker import Shortlist
 from eyechart.models.towers.checkpoints import LOAD_ERRORS, load_error
 from eyechart.models.towers.torch_tools import choose_device, count_parameters, input_type, weights_digest
 from eyechart.types import ModelCard, ModelSpec
 
+BATCH = 32
 
-def check(spec: ModelSpec) -> None:
-    """Refuse a missing library or folder."""
-    if find_spec("sentence_transformers") is None:
-        raise missing_extra("sentence-transformers", "sentence-transformers")
-    check_path(spec.name)
-    if not Path(spec.name).exists():
-        hub.check(spec)
+
+class CrossEncoderFamily:
+    """Cross-encoders from a folder or a hub id; ``options``: max_seq_length, hub, revision, trust_remote_code."""
+
+    def check(self, spec: ModelSpec) -> None:
+        """Refuse a missing library or folder."""
+        if find_spec("sentence_transformers") is None:
+            raise missing_extra("sentence-transformers", "sentence-transformers")
+        check_path(spec.name)
+        if not Path(spec.name).exists():
+            hub.check(spec)
+
+    def identity(self, spec: ModelSpec) -> str | None:
+        """Name the files of a local folder; a hub id may move, unless its revision is given."""
+        return path_identity(spec.name) if Path(spec.name).exists() or hub.is_pinned(spec) else None
+
+    def load(self, spec: ModelSpec) -> CrossEncoderReranker:
+        """Load the model."""
+        return CrossEncoderReranker(spec)
 
 
 class CrossEncoderReranker:
     """A cross-encoder with one output; its raw score orders the documents."""
 
-    def __init__(self, spec: ModelSpec, batch_size: int = 32) -> None:
+    def __init__(self, spec: ModelSpec) -> None:
         from sentence_transformers import CrossEncoder
 
-        self.batch_size = batch_size
+        self.batch_size = access_of(spec).batch_size if spec.access else BATCH
         try:
             self.model = CrossEncoder(
                 hub.source_for_library(spec.name, spec),
@@ -59,11 +73,15 @@ class CrossEncoderReranker:
             parameters=count_parameters(self.model.model),
         )
 
-    def score(self, shortlists: Iterable[Shortlist]) -> Iterator[tuple[str, list[float]]]:
+    def score(
+        self, shortlists: Iterable[Shortlist], keep: Callable[[str, list[float]], None]
+    ) -> Iterator[tuple[str, list[float]]]:
         """Score the documents of one shortlist after the other."""
         for shortlist in shortlists:
             pairs = [(shortlist.query, document) for document in shortlist.documents]
             scores = self.model.predict(pairs, batch_size=self.batch_size, show_progress_bar=False)
             if not np.isfinite(scores).all():
                 raise ModelError(f"{self.card.name} gave a score that is not a number.")
-            yield shortlist.id, [float(score) for score in scores]
+            found = [float(score) for score in scores]
+            keep(shortlist.id, found)
+            yield shortlist.id, found

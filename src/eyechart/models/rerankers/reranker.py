@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -27,8 +27,12 @@ class Reranker(Protocol):
         """Describe the model."""
         ...
 
-    def score(self, shortlists: Iterable[Shortlist]) -> Iterator[tuple[str, list[float]]]:
+    def score(
+        self, shortlists: Iterable[Shortlist], keep: Callable[[str, list[float]], None]
+    ) -> Iterator[tuple[str, list[float]]]:
         """Score the documents of each shortlist, in any order of shortlists, each with its id.
+
+        ``keep`` is called with the scores of each the moment they are there.
 
         Raises:
             EyechartError: If a shortlist cannot be scored; a query without its answer would be a wrong number.

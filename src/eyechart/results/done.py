@@ -1,0 +1,65 @@
+"""Whether a job's result is there already. What is not known to be the same is not the same."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from eyechart.errors import ResultError
+from eyechart.results.files import read_result, records_file
+from eyechart.results.result import Result
+from eyechart.types import Job
+
+WORDS = {"settings": "settings", "model": "model", "data": "data", "code": "version of Eyechart"}
+"""What a result is made from, in words for people."""
+
+
+def is_done(job: Job, now: Mapping[str, str | None]) -> tuple[Result | None, str]:
+    """Return the job's result if its output holds it and it would come out the same today; if not, why not.
+
+    Args:
+        job: What is to be done.
+        now: What the job would be made from now: the identities of settings, model, data and code.
+    """
+    if not job.output.exists():
+        return None, "no result yet"
+    try:
+        result = read_result(job.output)
+    except ResultError as error:
+        return None, error.message
+    why = _why_not(result, now)
+    return (None, f"{job.output} {why}") if why else (result, "")
+
+
+def _why_not(result: Result, now: Mapping[str, str | None]) -> str:
+    """Say why a result does not stand for a job of today; empty if it does."""
+    if result.altered:
+        return "was changed after it was written"
+    records = records_file(result)
+    if records is not None and (not records.is_file() or records.stat().st_size != result.records.get("bytes")):
+        return "has not the records that were written with it"
+    then = result.job.get("identity")
+    if not isinstance(then, Mapping):
+        return "does not say what it was made from"
+    unknown = [word for part, word in WORDS.items() if now.get(part) is None]
+    other = [word for part, word in WORDS.items() if then.get(part) != now.get(part)]
+    if unknown:
+        return f"may have been made with another {unknown[0]}: that is not known without a run"
+    return f"was made with another {other[0]}" if other else ""
+
+
+def check_owner(job: Job) -> None:
+    """Refuse to write over the result of something else: another model, dataset, task or language.
+
+    Raises:
+        ResultError: If the output holds such a result.
+    """
+    try:
+        other = read_result(job.output)
+    except ResultError:
+        return  # none there, or nothing that anybody could read
+    names = (job.dataset.name, job.label or job.model.name, job.model.pretrained, job.task, job.dataset.language)
+    if other.identity != names:
+        raise ResultError(
+            f"{job.output} holds the result of {' '.join(filter(None, other.identity))}, not of {job.title}.",
+            advice="Put {dataset}, {model}, {pretrained}, {language} or {task} into --output, or move that file.",
+        )

@@ -1,0 +1,102 @@
+"""Result files: one JSON with the numbers and where they came from, one JSON-lines file with a record per sample."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from eyechart.errors import ResultError
+from eyechart.io.files import atomic_file, write_atomic
+from eyechart.io.json_text import to_json
+from eyechart.io.untrusted import json_lines, parse_json
+from eyechart.results.parse import checksum, result_from_dict, result_to_dict
+from eyechart.results.result import Result
+
+
+def records_path(output: Path) -> Path:
+    """Return where the per-sample records of a result go: beside it."""
+    return output.with_name(f"{output.stem}.records.jsonl")
+
+
+def write_result(result: Result, records: Iterable[Mapping[str, Any]], output: Path) -> Result:
+    """Write the records, then the result that names them; each file appears whole or not at all."""
+    target = records_path(output)
+    digest, count, size = hashlib.sha256(), 0, 0
+    try:
+        with atomic_file(target) as stream:
+            for record in records:
+                line = to_json(record).encode("utf-8", "backslashreplace") + b"\n"
+                digest.update(line)
+                stream.write(line)
+                count, size = count + 1, size + len(line)
+            _retire(output, digest.hexdigest())
+        body = result_to_dict(result)
+        body["records"] |= {"file": target.name, "count": count, "sha256": digest.hexdigest(), "bytes": size}
+        body["checksum"] = checksum(body)
+        write_atomic(output, (to_json(body, indent=1) + "\n").encode("utf-8", "backslashreplace"))
+    except OSError as error:
+        raise ResultError(
+            f"Cannot write the result {output} ({error.strerror}).",
+            advice="Embeddings are kept: run the same command again when the folder can be written.",
+        ) from error
+    return result_from_dict(body, output)
+
+
+def _retire(output: Path, digest: str) -> None:
+    """Remove an older result just before its records are replaced by others.
+
+    Otherwise a run that is killed between the two files would leave a result beside records that it was not made of.
+    """
+    try:
+        records = read_result(output).records
+    except ResultError:
+        return  # none there, or half of another tool's: nothing names the records
+    if records.get("sha256", digest) != digest:
+        output.unlink(missing_ok=True)
+
+
+def read_result(path: str | Path) -> Result:
+    """Read one result file: ours, or one that CLIP_benchmark or EvalScope wrote.
+
+    Raises:
+        ResultError: If it is not valid JSON (a half-written file) or not a result.
+    """
+    path = Path(path)
+    try:
+        body = parse_json(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ResultError(f"Cannot read {path} ({error.strerror}).") from error
+    except ValueError as error:
+        raise ResultError(
+            f"{path} is not valid JSON ({error}).", advice="It may be half-written: delete it and run again."
+        ) from error
+    if not isinstance(body, dict) or not isinstance(body.get("metrics"), dict) or "dataset" not in body:
+        raise ResultError(
+            f"{path} is not a result file.", advice="A result has the keys dataset, model, task, metrics."
+        )
+    return result_from_dict(body, path)
+
+
+def records_file(result: Result) -> Path | None:
+    """Return where the records of a result are, if it has some."""
+    if result.path is None or not result.records.get("file"):
+        return None
+    # Only the name: a result file from elsewhere must not make us read outside its own folder.
+    return result.path.parent / Path(str(result.records["file"])).name
+
+
+def read_records(result: Result) -> Iterator[dict[str, Any]]:
+    """Stream the records of a result; none if it has no records file."""
+    path = records_file(result)
+    if path is not None:
+        yield from read_json_lines(path)
+
+
+def read_json_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """Stream a JSON-lines file; a bad line is an error that names its number."""
+    for number, row in json_lines(path, ResultError):
+        if not isinstance(row, dict):
+            raise ResultError(f"{path}, line {number}: not a JSON object.")
+        yield row

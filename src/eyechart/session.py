@@ -1,0 +1,124 @@
+"""What the jobs of one run share: stores, opened datasets, manifests, and the models that are in memory."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from eyechart import __version__
+from eyechart.datasets.registry import open_dataset
+from eyechart.inference.answers import StoredAnswers
+from eyechart.inference.embeddings import StoredEmbeddings
+from eyechart.inference.rerank import StoredReranker
+from eyechart.io.digests import file_digest, remember_digests
+from eyechart.io.files import cache_root
+from eyechart.io.progress import NoProgress, Progress
+from eyechart.io.stopwatch import Stopwatch
+from eyechart.manifest import Manifest, read_manifest
+from eyechart.models.lazy import LazyModel
+from eyechart.models.registry import open_model
+from eyechart.store.answers import ResponseStore
+from eyechart.store.vectors import EmbeddingStore, store_place
+from eyechart.tasks.base import Task
+from eyechart.types import Dataset, DatasetSpec, Fetchable, Job, ModelSpec, Role, digest_json
+
+Stored = StoredEmbeddings | StoredAnswers | StoredReranker
+MAX_MANIFESTS = 32
+"""Manifests that are kept for the next model; a manifest holds ids and captions, not images."""
+
+
+@dataclass
+class Session:
+    """Shared by all jobs of a run in one process."""
+
+    progress: Progress = field(default_factory=NoProgress)
+    store: EmbeddingStore = field(default_factory=lambda: EmbeddingStore(store_place()))
+    answers: ResponseStore = field(default_factory=lambda: ResponseStore(cache_root() / "responses"))
+    _datasets: dict[str, Dataset] = field(default_factory=dict)
+    _signatures: dict[str, str] = field(default_factory=dict)
+    _manifests: dict[str, Manifest] = field(default_factory=dict)
+    _models: dict[str, LazyModel] = field(default_factory=dict)
+
+    def model(self, spec: ModelSpec, role: Role, part: str = "") -> LazyModel:
+        """Return a model, once; the one before it in the same part is dropped, as two may not fit into memory."""
+        place = f"{role} {part}"
+        known = self._models.get(place)
+        if known is None or known.spec != spec or (known.remote and known.spec.access != spec.access):
+            self._models.pop(place, None)
+            self._models[place] = open_model(spec, role)
+        return self._models[place]
+
+    def behind_store(self, job: Job, task: Task, watch: Stopwatch, part: str = "") -> Stored:
+        """Return the model of a job, or its model for a further part, with the store in front of it."""
+        spec, role = (job.others[part], task.roles[part]) if part else (job.model, task.needs)
+        model = self.model(spec, role, part)
+        if role == "generator":
+            return StoredAnswers(model, self.answers) if part else self.generator(job, task)
+        if role == "reranker":
+            return StoredReranker(model, self.answers)
+        return StoredEmbeddings(
+            model,
+            self.store,
+            batch_size=job.batch_size,
+            workers=job.workers,
+            on_error=job.on_error,
+            progress=self.progress,
+            watch=watch,
+        )
+
+    def generator(self, job: Job, task: Task) -> StoredAnswers:
+        """Return the generator of a job, with the store in front of it."""
+        return StoredAnswers(self.model(job.model, "generator"), self.answers, good=task.keeps)
+
+    def manifest(self, job: Job, split: str | None = None) -> Manifest:
+        """Read a dataset once, however many models and tasks use it; another split is always read whole."""
+        spec = job.dataset if split is None else dataclasses.replace(job.dataset, split=split, limit=None)
+        key = digest_json([_key(spec), job.on_error, job.settings.get("prompts"), self.signature(spec)])
+        if key not in self._manifests:
+            if len(self._manifests) >= MAX_MANIFESTS:
+                self._manifests.pop(next(iter(self._manifests)))
+            dataset = self.dataset(spec)
+            if isinstance(dataset, Fetchable):
+                dataset.fetch(self.progress)
+            self._manifests[key] = read_manifest(
+                dataset, limit=spec.limit, on_error=job.on_error, progress=self.progress
+            )
+        return self._manifests[key]
+
+    def dataset(self, spec: DatasetSpec) -> Dataset:
+        """Open a dataset, once."""
+        key = _key(spec)
+        if key not in self._datasets:
+            self._datasets[key] = open_dataset(spec)
+        return self._datasets[key]
+
+    def signature(self, spec: DatasetSpec) -> str:
+        """Return what changes when the data do."""
+        key = _key(spec)
+        if key not in self._signatures:
+            self._signatures[key] = self.dataset(spec).signature()
+            remember_digests()
+        return self._signatures[key]
+
+    def identity(self, job: Job, task: Task) -> dict[str, str | None]:
+        """Return what a job is made from now; None for what is not known without doing it."""
+        splits = (None, *task.splits(job.settings))
+        specs = [job.dataset if s is None else dataclasses.replace(job.dataset, split=s, limit=None) for s in splits]
+        models = [self.model(job.model, task.needs).identity] if task.uses_model(job.settings) else [""]
+        read = task.reads(job.output, job.settings)
+        models += [self.model(spec, task.roles[part], part).identity for part, spec in job.others.items()]
+        return {
+            "settings": job.digest,
+            "model": None if None in models else digest_json(models),
+            "data": digest_json([*(self.signature(spec) for spec in specs), *map(_content, read)]),
+            "code": digest_json([__version__, job.task, task.version, task.code()]),
+        }
+
+
+def _content(path: Path) -> str:
+    return file_digest(path).hex() if path.is_file() else ""
+
+
+def _key(spec: DatasetSpec) -> str:
+    return digest_json(dataclasses.asdict(dataclasses.replace(spec, limit=None)))
