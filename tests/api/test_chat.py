@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from eyechart.api import (
     ApiClient,
     ChatAnswer,
-    EncodedImage,
     ChatMessage,
+    EncodedImage,
     Usage,
     chat_body,
     chat_request,
