@@ -123,29 +123,42 @@ def plan_jobs(config: Config, say: Callable[[str], object] = warnings.warn) -> l
     """
     planner, left_out = Planner(), dict[str, LanguageError]()
     benchmarks: dict[tuple[str, str, str], PlannedBenchmark] = {}
-    names = dataset_names(config)
+    specs, names = model_specs(config), dataset_names(config)
+    if not config.skip_existing:
+        # Before a dataset is opened, which may take a download; with --skip_existing only models that have work to do.
+        for spec in specs:
+            planner.check(*_in_role(config, spec, names[0], planner))
     for (number, name), language, task in product(
         enumerate(names), dict.fromkeys(config.language), dict.fromkeys(config.task)
     ):
         try:
-            spec = dataset_spec(config, name, language)
+            dataset = dataset_spec(config, name, language)
             options = task_options(config, number, len(names))
-            benchmarks[name, language, task] = planner.benchmark(spec, task, options, group_by=config.group_by)
+            benchmarks[name, language, task] = planner.benchmark(dataset, task, options, group_by=config.group_by)
         except LanguageError as error:
             left_out.setdefault(f"{name} ({language})", error)
     if left_out and not benchmarks:
         raise next(iter(left_out.values()))
-    specs = model_specs(config)
     jobs = [_job(config, spec, benchmark) for spec, benchmark in product(specs, benchmarks.values())]
     check_outputs(jobs)
     for job in jobs:
-        # With --skip_existing a model that has all its results is not looked at: that may take the import of its
-        # library, for nothing. Should a result turn out to be another job's, loading the model refuses as well.
-        if not (config.skip_existing and job.output.exists()):
-            planner.check(job.model, planner.task(job.task).needs)
+        # A model that has all its results is not looked at: that may take the import of its library, for nothing.
+        # Should a result turn out to be another job's, loading the model refuses as well.
+        task = planner.task(job.task)
+        if task.uses_model(job.settings) and not (config.skip_existing and job.output.exists()):
+            task.check_family(planner.check(job.model, task.needs))
     for missing in left_out.values():
         say(f"Left out: {missing.message} {missing.advice}")
     return jobs
+
+
+def _in_role(config: Config, spec: ModelSpec, dataset: str, planner: Planner) -> tuple[ModelSpec, Role]:
+    """Return a model as the run will first use it; the other uses are checked when all datasets are known."""
+    if config.task[0] == "auto":
+        generates = dataset_spec(config, dataset, config.language[0]).reader == "questions"
+    else:
+        generates = planner.task(config.task[0]).needs == "generator"
+    return (with_generation(config, spec, dataset), "generator") if generates else (spec, "encoder")
 
 
 def _job(config: Config, spec: ModelSpec, benchmark: PlannedBenchmark) -> Job:

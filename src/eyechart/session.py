@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from eyechart import __version__
 from eyechart.datasets.registry import open_dataset
 from eyechart.inference.answers import StoredAnswers
 from eyechart.inference.embeddings import StoredEmbeddings
 from eyechart.inference.rerank import StoredReranker
-from eyechart.io.digests import remember_digests
+from eyechart.io.digests import file_digest, remember_digests
 from eyechart.io.files import cache_root
 from eyechart.io.progress import NoProgress, Progress
 from eyechart.io.stopwatch import Stopwatch
@@ -104,14 +105,19 @@ class Session:
         """Return what a job is made from now; None for what is not known without doing it."""
         splits = (None, *task.splits(job.settings))
         specs = [job.dataset if s is None else dataclasses.replace(job.dataset, split=s, limit=None) for s in splits]
-        models = [self.model(job.model, task.needs).identity]
+        models = [self.model(job.model, task.needs).identity] if task.uses_model(job.settings) else [""]
+        read = task.reads(job.output, job.settings)
         models += [self.model(spec, task.roles[part], part).identity for part, spec in job.others.items()]
         return {
             "settings": job.digest,
             "model": None if None in models else digest_json(models),
-            "data": digest_json([self.signature(spec) for spec in specs]),
+            "data": digest_json([*(self.signature(spec) for spec in specs), *map(_content, read)]),
             "code": digest_json([__version__, job.task, task.version, task.code()]),
         }
+
+
+def _content(path: Path) -> str:
+    return file_digest(path).hex() if path.is_file() else ""
 
 
 def _key(spec: DatasetSpec) -> str:

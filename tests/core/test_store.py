@@ -3,9 +3,10 @@ import sys
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file
 
 from eyechart.errors import ModelError
-from eyechart.store.vectors import EmbeddingStore, StoreError, Table, text_digests
+from eyechart.store.vectors import EmbeddingStore, Table, text_digests
 
 
 def keys(*names):
@@ -66,13 +67,69 @@ def test_a_file_left_by_a_killed_writer_is_ignored(tmp_path):
     assert not Table(tmp_path).missing(keys("a")).any()
 
 
-def test_a_damaged_part_is_an_error_that_says_what_to_delete(tmp_path):
-    Table(tmp_path).add(keys("a"), rows(1))
-    part = next(tmp_path.glob("*.safetensors"))
-    part.write_bytes(part.read_bytes()[:-10])
+def cut(tensors, data):
+    return data[:-10]
 
-    with pytest.raises(StoreError, match=f"unreadable part: {part}"):
-        Table(tmp_path).get(keys("a"))
+
+def flip(name, position):
+    def damage(tensors, data):
+        broken = bytearray(data)
+        place = data.index(tensors[name].tobytes()) + position
+        broken[place] ^= 0x40
+        return bytes(broken)
+
+    return damage
+
+
+def roll_keys(tensors, data):
+    return data.replace(tensors["keys"].tobytes(), np.roll(tensors["keys"], 1, axis=0).tobytes())
+
+
+def swap_vector(value):
+    def damage(tensors, data):
+        row = tensors["vectors"][1]
+        return data.replace(row.tobytes(), np.full_like(row, value).tobytes())
+
+    return damage
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [cut, flip("keys", 3), flip("vectors", 9), roll_keys, swap_vector(np.nan), swap_vector(0)],
+    ids=["cut", "flipped key", "flipped vector", "keys rolled by one", "NaN", "zeros"],
+)
+def test_a_damaged_part_is_set_aside_and_what_it_held_is_missing(tmp_path, damage):
+    Table(tmp_path).add(keys("a", "b", "c"), rows(3))
+    Table(tmp_path).add(keys("d"), rows(1, seed=4))
+    part = min(tmp_path.glob("*.safetensors"))
+    part.write_bytes(damage(load_file(part), part.read_bytes()))
+
+    table = Table(tmp_path)
+
+    assert table.missing(keys("a", "b", "c", "d")).tolist() == [True, True, True, False]
+    assert table.damaged == [part.name]
+    np.testing.assert_array_equal(table.get(keys("d")), rows(1, seed=4))
+    assert [path.name for path in tmp_path.glob("damaged-*")] == [f"damaged-{part.name}"]
+    table.add(keys("a", "b", "c"), rows(3))
+    np.testing.assert_array_equal(Table(tmp_path).get(keys("b")), rows(3)[[1]])
+
+
+def test_a_part_is_verified_once_in_a_process(tmp_path, monkeypatch):
+    Table(tmp_path).add(keys("a"), rows(1))
+    table = Table(tmp_path)
+    assert not table.missing(keys("a")).any()
+    monkeypatch.setattr("eyechart.store.vectors._checksum", lambda tensor: pytest.fail("verified again"))
+
+    assert not table.missing(keys("a")).any()
+    table.get(keys("a"))
+
+
+def test_a_part_of_an_older_version_has_no_checksum_and_is_not_used(tmp_path):
+    from safetensors.numpy import save_file
+
+    save_file({"keys": keys("a").copy(), "vectors": rows(1)}, tmp_path / "00000000000000000001-aaaa.safetensors")
+
+    assert Table(tmp_path).missing(keys("a")).all()
 
 
 def test_many_processes_write_at_once_and_nothing_is_lost(tmp_path):

@@ -6,8 +6,8 @@ import pytest
 
 from eyechart import vlm
 from eyechart.errors import UsageError
+from eyechart.models.generators.python import PythonGenerator, PythonGeneratorFamily
 from eyechart.types import Message, ModelSpec
-from eyechart.vlm.python_models import PythonFamily, PythonGenerator
 from support.vlm_data import image_cell, write_benchmark
 
 
@@ -114,13 +114,13 @@ def test_a_class_is_found_by_module_path(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     spec = ModelSpec("python", "my_models:Model", options={"word": "no", "dataset": "D"})
 
-    PythonFamily().check(spec)
+    PythonGeneratorFamily().check(spec)
     answer = PythonGenerator(spec).generate([Message("user", ("hello",))])
 
     assert (answer.text, answer.thinking) == ("no", "hm")
     for name in ("my_models:Nothing", "no_such_module:Model"):
-        with pytest.raises(UsageError, match="Cannot import"):
-            PythonFamily().check(ModelSpec("python", name))
+        with pytest.raises(UsageError, match="cannot be loaded"):
+            PythonGeneratorFamily().check(ModelSpec("python", name))
     del sys.modules["my_models"]
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from eyechart.types import Job
 
 from eyechart.errors import UsageError
+from eyechart.io.terminal import write_message
 
 _TRUE = ("1", "true", "yes", "on")
 _FALSE = ("0", "false", "no", "off")
@@ -259,7 +260,7 @@ def run(args: argparse.Namespace) -> int:
     from eyechart.plan import plan_jobs
 
     config = make_config(settings_of(args))
-    jobs = plan_jobs(config, say=lambda line: sys.stderr.write(f"{line}\n"))
+    jobs = plan_jobs(config, say=lambda line: write_message(f"{line}\n", sys.stderr))
     if args.distributed:
         from eyechart.engine.ranks import rank_and_size, share_of
 
@@ -274,7 +275,7 @@ def run(args: argparse.Namespace) -> int:
             state = "failed" if report.error else ended
             progress.say(f"[{number}/{len(jobs)}] {report.job.title}: {state}")
             if report.error:
-                sys.stderr.write(f"{report.error}\n")
+                write_message(f"{report.error}\n", sys.stderr)
     show_reports(reports, quiet=args.quiet)
     if args.profile:
         show_profiles([report.result for report in reports if report.result and not report.skipped])

@@ -7,6 +7,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from eyechart.io.terminal import write_message
+
 if TYPE_CHECKING:
     from eyechart.run import JobReport
 
@@ -32,12 +34,12 @@ def run(args: argparse.Namespace) -> int:
     configs = [with_flags(config, args) for config in read_configs(args.config)]
     reports = list(run_configs(configs, choose_progress(quiet=args.quiet)))
     for line in dry_lines(reports):
-        sys.stdout.write(f"{line}\n")
+        write_message(f"{line}\n", sys.stdout)
     show_reports([report for report in reports if not is_dry(report)], quiet=args.quiet)
     if args.quiet:
         for report in reports:
             if report.error:
-                sys.stderr.write(f"{report.error}\n")
+                write_message(f"{report.error}\n", sys.stderr)
     return 1 if any(report.error for report in reports) else 0
 
 

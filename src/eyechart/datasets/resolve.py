@@ -11,6 +11,7 @@ from eyechart.datasets.catalogue import Catalogue, Entry, load_catalogue
 from eyechart.datasets.choose import Place, choose_place, hub_address, prompt_options
 from eyechart.datasets.custom import find_custom
 from eyechart.datasets.layout import is_url, is_webdataset
+from eyechart.datasets.questions.reader import find_questions, question_names
 from eyechart.datasets.text_collection import CORPUS, has_images
 from eyechart.demo import data_folder
 from eyechart.errors import DataError, UnknownNameError, nearest
@@ -48,7 +49,7 @@ def resolve_dataset(
     limit: int | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> DatasetSpec:
-    """Find out what ``name`` is: a name of the catalogue, a prefixed name, the demo data, custom data, or a path.
+    """Find out what ``name`` is: questions, a name of the catalogue, a prefixed name, demo or custom data, or a path.
 
     Args:
         name: As the user wrote it.
@@ -59,6 +60,10 @@ def resolve_dataset(
         options: For the reader; ``catalogue``, ``hub`` and ``offline`` count here as well.
     """
     given = dict(options or {})
+    questions = find_questions(name)
+    if questions is not None:
+        given.pop("catalogue", None)
+        return DatasetSpec(questions[0], "questions", questions[1], split, language, limit, given)
     catalogue = load_catalogue(given.pop("catalogue", ()))
     place = _find(name, fill_root(root, name), split, language, given, catalogue)
     return DatasetSpec(name, place.reader, place.root, split, language, limit, {**given, **place.options})
@@ -94,7 +99,7 @@ def _find(name: str, root: str, split: str, language: str, options: dict[str, An
     path = Path(name)
     if path.exists():
         return Place(_detect(path), name)
-    near = nearest(name, [*DEMO, CUSTOM, *catalogue.spellings()], cutoff=0.0)
+    near = nearest(name, [*DEMO, CUSTOM, *catalogue.spellings(), *question_names()], cutoff=0.0)
     raise UnknownNameError(
         f"Unknown dataset: {name!r}.",
         advice=f"Did you mean {', '.join(near[:-1])} or {near[-1]}? Else give wds/NAME with --dataset_root, "

@@ -14,9 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from eyechart.datasets.layout import ONLY_SPLIT, no_such_split
 from eyechart.datasets.rows import Problems, RowDataset
 from eyechart.errors import DataError
 from eyechart.io.files import write_atomic
+from eyechart.io.names import is_unsafe
 from eyechart.io.untrusted import MAX_TEXT, json_lines, text_lines
 from eyechart.types import DatasetInfo, DatasetSpec, Document, Sample, TextCollection, digest_json
 
@@ -51,7 +53,7 @@ def has_images(folder: Path) -> bool:
     """Tell whether a line of a collection names an image; lines are searched, not parsed, as there may be millions."""
     column = re.compile(rf'"{IMAGE}"\s*:')
     files = [path for path in (folder / CORPUS, folder / QUERIES) if path.is_file()]
-    return any(column.search(line) for path in files for _, line in text_lines(path, errors="surrogateescape"))
+    return any(column.search(line) for path in files for _, line in text_lines(path))
 
 
 def read_collection(folder: Path, split: str = "test") -> TextCollection:
@@ -71,8 +73,12 @@ def read_collection(folder: Path, split: str = "test") -> TextCollection:
 
 
 def read_relevance(folder: Path, split: str, queries: Iterable[Document]) -> dict[str, dict[str, float]]:
-    """Read how relevant which document is to which query."""
+    """Read how relevant which document is to which query: ``qrels.jsonl`` is of the split "test" alone."""
     table = folder / "qrels" / f"{split}.tsv"
+    if split != ONLY_SPLIT and not table.is_file():
+        raise no_such_split(
+            str(folder), split, _splits(folder), f"The relevance of a split goes into qrels/{split}.tsv."
+        )
     path = table if table.is_file() else folder / QRELS
     known = {query.id for query in queries}
     problems = Problems(path)
@@ -85,6 +91,11 @@ def read_relevance(folder: Path, split: str, queries: Iterable[Document]) -> dic
             relevance.setdefault(str(row["query-id"]), {})[str(row["corpus-id"])] = float(row["score"])
     problems.raise_if_any()
     return relevance
+
+
+def _splits(folder: Path) -> list[str]:
+    tables = {path.stem for path in (folder / "qrels").glob("*.tsv")}
+    return sorted(tables | ({ONLY_SPLIT} if (folder / QRELS).is_file() else set())) or ["none"]
 
 
 def write_collection(collection: TextCollection, folder: Path, split: str = "test") -> None:
@@ -115,6 +126,8 @@ def _texts(path: Path) -> tuple[Document, ...]:
             problems.add(number, "_id (a text or a number) and text (a text) are needed")
         elif str(name) in found:
             problems.add(number, f"the _id {name!r} occurs twice")
+        elif is_unsafe(str(name)):
+            problems.add(number, f"the _id {name!r} holds control characters")
         else:
             title = row.get("title")
             whole = f"{title} {text}".strip() if isinstance(title, str) and title else text
@@ -136,7 +149,7 @@ def json_rows(path: Path) -> Iterator[tuple[int, Row]]:
         raise DataError(
             f"There is no {path}.", advice=f"A text retrieval folder holds {CORPUS}, {QUERIES} and relevance."
         )
-    for number, row in json_lines(path, errors="surrogateescape"):
+    for number, row in json_lines(path):
         if not isinstance(row, dict):
             raise DataError(f"{path}, line {number}: not a JSON object.")
         yield number, row

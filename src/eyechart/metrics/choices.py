@@ -9,6 +9,8 @@ from eyechart.metrics.cells import LETTERS, as_text, is_missing
 
 FAILED = "Failed to obtain answer via API"
 """What VLMEvalKit writes in place of an answer when the request failed."""
+CHAT_FAILED = "Chat Mode: Failed with all possible conversation turns."
+"""The same where a conversation failed, however short it was cut."""
 
 REFUSALS = (
     "Sorry, I can't help with images of people yet.",

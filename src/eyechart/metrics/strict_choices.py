@@ -15,8 +15,6 @@ from eyechart.metrics.cells import as_text, is_missing
 from eyechart.metrics.choices import FAILED, NO_OPTION, REFUSALS, UNDECIDED, Extraction, clean_options
 
 # Quotation marks and East Asian stops that NFKC leaves as they are.
-# Quotation marks and East Asian stops that NFKC leaves as they are.
-# Quotation marks and East Asian stops that NFKC leaves as they are.
 _TYPOGRAPHY = str.maketrans("\u2018\u2019\u201c\u201d\u3002\u3001\u300c\u300d", '\'\'"".,""')
 _BOXED = re.compile(r"\\boxed\s{0,9}\{([^{}]*(?:\{[^{}]*\}[^{}]*)?)\}")
 _LATEX_TEXT = re.compile(r"\\(?:text|mathrm|mathbf|textbf)\s{0,9}\{([^{}]*)\}")

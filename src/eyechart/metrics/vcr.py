@@ -5,12 +5,10 @@ characters, are tokens, so numbers differ from the original's where spaCy cuts w
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from difflib import SequenceMatcher
-from statistics import fmean
 
-from eyechart.metrics.cells import Row, as_text, text_list
-from eyechart.metrics.tables import need
+from eyechart.metrics.cells import as_text
 
 _REFUSALS = ("I can't", "I cannot", "\u65e0\u6cd5", "\u62b1\u6b49")
 _ENGLISH = re.compile(r"\w+(?:[-'.]\w+)*|[^\w\s]")
@@ -50,19 +48,3 @@ def best_span(covered: str, answer: str, language: str = "en") -> list[str]:
         if matcher.real_quick_ratio() > most and matcher.quick_ratio() > most and (ratio := matcher.ratio()) > most:
             best, most = run, ratio
     return best
-
-
-def vcr(rows: Iterable[Row], language: str = "en") -> dict[str, float]:
-    """Return VCR's `Exact_Match` and `Jaccard` over every covered text, as fractions.
-
-    `answer` lists the covered texts of an image. A refusal, or nothing in common, scores 0.
-    """
-    exact, jaccard = [], []
-    for row in need(rows, "answer"):
-        answer = as_text(row.get("prediction"))
-        for covered in text_list(row["answer"]):
-            span = best_span(covered, answer, language) if vcr_answers(answer) else []
-            wanted = TOKENIZERS[language][0](covered)
-            exact.append(float(bool(span) and span == wanted))
-            jaccard.append(len({*span} & {*wanted}) / len({*span} | {*wanted}) if span else 0.0)
-    return {"Exact_Match": fmean(exact), "Jaccard": fmean(jaccard)}

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import threading
 import time
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -53,9 +54,9 @@ class LazyModel:
             self._card = read_card(self.spec, self.family)
         return self._card
 
-    @property
+    @cached_property
     def identity(self) -> str | None:
-        """Return a text that changes whenever the model would, or None if that is not known."""
+        """Return a text that changes whenever the model would, or None if that is not known; looked up once."""
         return self.family.identity(self.spec)
 
     def load(self) -> Any:

@@ -215,6 +215,17 @@ class Task(ABC):
                 advice="Use --task auto, or add dataset_type.txt to the dataset if it is described wrongly.",
             )
 
+    def uses_model(self, settings: Mapping[str, Any]) -> bool:  # noqa: ARG002 - for those that may do without
+        """Tell whether the model has anything to do; one that has nothing to do need not be there."""
+        return True
+
+    def check_family(self, family: Any) -> None:  # noqa: B027 - for those that do not take every family
+        """Refuse a family whose models cannot do this task, before anything expensive."""
+
+    def reads(self, output: Path, settings: Mapping[str, Any]) -> tuple[Path, ...]:  # noqa: ARG002 - for few
+        """Name the files beside the output that the numbers are made of, where they are not made of the dataset."""
+        return ()
+
     @abstractmethod
     def predict(self, material: Material, settings: Mapping[str, Any]) -> Any:
         """Embed or generate what the score needs; return a `Prediction`."""

@@ -7,8 +7,6 @@ queries, so their hit rates stand in one column, and differences are tested quer
 
 from __future__ import annotations
 
-import csv
-import io
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -21,6 +19,7 @@ from numpy.typing import NDArray
 
 from eyechart import stats
 from eyechart.compat.evalscope.layout import file_name
+from eyechart.io.cells import csv_text, one_line
 from eyechart.io.files import write_atomic
 from eyechart.results import Result, read_result, to_json
 from eyechart.tasks.text_retrieval import TextRetrieval
@@ -155,14 +154,14 @@ def as_markdown(table: Comparison, missing: int = 0) -> str:
     heads = ["search in", "model", *(f"recall@{k}" for k in table.ks), f"behind the best @{table.main}", "p"]
     chance = ", ".join(f"{stats.chance_hit_rate(table.images, 1, k):.3f} @{k}" for k in table.ks)
     about = (
-        f"Finding the {table.images} images of {table.dataset} by {table.queries} texts. recall@k is the share of "
-        f"texts that find their image among the first k, with its 95 % interval; chance is {chance}."
+        f"Finding the {table.images} images of {one_line(table.dataset)} by {table.queries} texts. recall@k is the "
+        f"share of texts that find their image among the first k, with its 95 % interval; chance is {chance}."
     )
     lines = [about, "", f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
     for row in table.rows:
         cells = [f"{row.hits[k]:.3f} ({row.intervals[k].low:.3f} - {row.intervals[k].high:.3f})" for k in table.ks]
         behind = ["", ""] if row.p_value is None else [f"{-row.difference:.3f}", _probability(row.p_value)]
-        lines.append(f"| {' | '.join([row.way.kind, row.way.model.replace('|', '/'), *cells, *behind])} |")
+        lines.append(f"| {' | '.join([row.way.kind, one_line(row.way.model).replace('|', '/'), *cells, *behind])} |")
     if missing:
         lines += ["", f"{missing} of the ways failed and are not shown."]
     return "\n".join(lines) + "\n"
@@ -174,14 +173,12 @@ def _probability(p: float) -> str:
 
 def as_csv(table: Comparison) -> str:
     """Write the table for spreadsheets."""
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
     heads = [f"{part}@{k}" for k in table.ks for part in ("recall", "low", "high")]
-    writer.writerow(["search_in", "model", *heads, "p_value"])
+    rows: list[list[Any]] = [["search_in", "model", *heads, "p_value"]]
     for row in table.rows:
         cells = [value for k in table.ks for value in (row.hits[k], row.intervals[k].low, row.intervals[k].high)]
-        writer.writerow([row.way.kind, row.way.model, *cells, "" if row.p_value is None else row.p_value])
-    return stream.getvalue()
+        rows.append([row.way.kind, row.way.model, *cells, row.p_value])
+    return csv_text(rows)
 
 
 def as_json(table: Comparison) -> dict[str, Any]:

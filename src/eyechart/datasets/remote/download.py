@@ -6,8 +6,6 @@ The target appears whole, checked and at once, or not at all.
 from __future__ import annotations
 
 import hashlib
-import ipaddress
-import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from eyechart.api.retry import Retry, is_retried, read_retry_after
+from eyechart.datasets.remote.addresses import is_internal
 from eyechart.datasets.remote.errors import changed, no_dataset, no_network, not_allowed, redacted
 from eyechart.errors import DataError
 from eyechart.io.files import make_folder, open_plain, sync_folder
@@ -108,21 +107,15 @@ def refuse_inward(response: httpx2.Response) -> None:
     """
     if not response.has_redirect_location:
         return
-    target = response.url.join(response.headers["location"])
-    inward = _is_internal(target.host) and not _is_internal(response.url.host)
+    import httpx2
+
+    try:
+        target = response.url.join(response.headers["location"])
+    except httpx2.InvalidURL as error:
+        raise changed(redacted(str(response.url)), f"it redirects to an address that is none ({error})") from error
+    inward = is_internal(target.host) and not is_internal(response.url.host)
     if inward or (response.url.scheme == "https" and target.scheme != "https"):
         raise changed(redacted(str(response.url)), f"it redirects to {redacted(str(target))}, which is not followed")
-
-
-def _is_internal(host: str) -> bool:
-    try:
-        address = ipaddress.ip_address(host.strip("[]"))
-    except ValueError:
-        try:
-            address = ipaddress.ip_address(socket.inet_aton(host))  # 2130706433 and 0x7f.1 are addresses, too
-        except OSError:
-            return host == "localhost" or host.endswith((".localhost", ".local", ".internal"))
-    return not address.is_global
 
 
 def download(

@@ -25,7 +25,7 @@ class HuggingFaceFiles(HubFiles):
         api = _huggingface().HfApi(endpoint=_endpoint())
         info = api.dataset_info(self.repo, revision=self.revision, files_metadata=True)
         return {
-            file.rfilename: Remote(file.size or 0, file.lfs.sha256 if file.lfs else None)
+            file.rfilename: Remote(file.size or 0, file.lfs.sha256 if file.lfs else None, file.blob_id)
             for file in info.siblings or []
         }
 

@@ -27,7 +27,7 @@ class ModelScopeFiles(HubFiles):
     def list_files(self) -> dict[str, Remote]:
         """Ask for the repository's tree."""
         files = self._api.list_repo_files(self.repo, "dataset", revision=self.revision)
-        return {file.path: Remote(file.size, file.sha256) for file in files if file.type != "tree"}
+        return {file.path: Remote(file.size, file.sha256, file.blob_id) for file in files if file.type != "tree"}
 
     def download(self, name: str, bar: Bar) -> Path:
         """Fetch into the mirror, under its own name."""

@@ -1,0 +1,69 @@
+"""Scores that only a whole set has: captions and restored words."""
+
+from collections.abc import Iterable, Sequence
+from statistics import fmean
+from typing import Any
+
+from eyechart.metrics.captions import score_captions
+from eyechart.metrics.cells import Row, as_text, text_list
+from eyechart.metrics.vcr import TOKENIZERS, best_span, vcr_answers
+from eyechart.scorers.scorer import Score, Scorer
+from eyechart.scorers.tables import need
+
+
+def vcr(rows: Iterable[Row], language: str = "en") -> dict[str, float]:
+    """Return VCR's `Exact_Match` and `Jaccard` over every covered text, as fractions.
+
+    `answer` lists the covered texts of an image. A refusal, or nothing in common, scores 0.
+    """
+    exact, jaccard = [], []
+    for row in need(rows, "answer"):
+        answer = as_text(row.get("prediction"))
+        for covered in text_list(row["answer"]):
+            span = best_span(covered, answer, language) if vcr_answers(answer) else []
+            wanted = TOKENIZERS[language][0](covered)
+            exact.append(float(bool(span) and span == wanted))
+            jaccard.append(len({*span} & {*wanted}) / len({*span} | {*wanted}) if span else 0.0)
+    return {"Exact_Match": fmean(exact), "Jaccard": fmean(jaccard)}
+
+
+class CorpusScorer(Scorer):
+    """Takes all answers together."""
+
+    binary = False
+    per_answer = False
+
+    def score(self, row: Row, answer: object) -> Score:
+        """Take the text; a single one has no score."""
+        return Score(as_text(answer), "text", None)
+
+    def numbers(self, table: Any) -> dict[str, float]:
+        """Return every number."""
+        return dict(table)
+
+
+class CaptionScorer(CorpusScorer):
+    """Captions: BLEU, ROUGE-L and CIDEr, times 100."""
+
+    primary = "CIDEr"
+
+    def table(self, rows: Sequence[Row]) -> Any:
+        """Compare all captions with their references."""
+        return score_captions([row.get("prediction") for row in rows], [text_list(row.get("answer")) for row in rows])
+
+
+class VcrScorer(CorpusScorer):
+    """Visual caption restoration: exact matches and shared words of what was covered."""
+
+    primary = "Exact_Match"
+    language = "en"
+
+    def table(self, rows: Sequence[Row]) -> Any:
+        """Compare what was restored with what was covered."""
+        return vcr(rows, self.language)
+
+
+class ChineseVcrScorer(VcrScorer):
+    """The same in Chinese."""
+
+    language = "zh"
