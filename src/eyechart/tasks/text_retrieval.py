@@ -140,9 +140,9 @@ def score(asked: Questions, ranking: Ranking, collection: TextCollection, ks: Se
     sizes = np.bincount(cluster)
     metrics = {}
     for (name, k), per_query in values.items():
-        interval = stats.clustered_proportion(np.bincount(cluster, weights=per_query), sizes)
+        low, high = stats.mean_interval(per_query, cluster) or (None, None)
         chance = _chance(asked, len(collection.documents), name, k)
-        metrics[f"{name}_at_{k}"] = Metric(float(per_query.mean()), interval.low, interval.high, chance, len(sizes))
+        metrics[f"{name}_at_{k}"] = Metric(float(per_query.mean()), low, high, chance, len(sizes))
     return Outcome(
         metrics=metrics,
         records=list(_records(asked, ranking, collection, values)),

@@ -9,7 +9,7 @@ from statistics import fmean, pvariance
 from typing import Any
 
 from eyechart.metrics.cells import Row, as_text, options_of
-from eyechart.stats import clustered_proportion
+from eyechart.stats import mean_interval
 from eyechart.types import Metric, Notice
 from eyechart.vlm.predict import Predictions
 from eyechart.vlm.ratings import UNDECIDED
@@ -67,10 +67,7 @@ def _accuracy(
     if not everywhere:
         return {}
     means = {name: fmean(one[name] for one in units) for name in everywhere}
-    sums: dict[str, list[float]] = {}
-    for name, value in means.items():
-        sums.setdefault(clusters.get(name, name), []).append(value)
-    low, high = clustered_proportion([sum(v) for v in sums.values()], [len(v) for v in sums.values()])
+    low, high = mean_interval(list(means.values()), [clusters.get(name, name) for name in means]) or (None, None)
     rating = scored[0].rating
     chance = rating.chance(scored[0].rows)
     metrics = {"accuracy": Metric(fmean(means.values()), low, high, chance, len(means))}

@@ -46,7 +46,8 @@ class Row:
 
     way: Way
     hits: Mapping[int, float]
-    intervals: Mapping[int, stats.Interval]
+    intervals: Mapping[int, stats.Interval | None]
+    """None: too few images."""
     difference: float
     """To the best way at the main k; 0 or less."""
     p_value: float | None
@@ -138,13 +139,13 @@ def compare(dataset: str, ways: Sequence[Way], ks: Sequence[int]) -> Comparison:
     preferred = [main, *(k for k in ks if k != main)]
     order = sorted(ways, key=lambda way: [-hits(way, k).mean() for k in preferred])
     best = hits(order[0], main)
-    tests = [stats.paired_bootstrap(hits(way, main), best, cluster).p_value for way in order[1:]]
+    tests = [stats.paired_test(hits(way, main), best, cluster).p_value for way in order[1:]]
     corrected = [float(p) for p in stats.holm(tests)] if tests else []
     rows = [
         Row(
             way=way,
             hits={k: float(hits(way, k).mean()) for k in ks},
-            intervals={k: stats.clustered_proportion(np.bincount(cluster, weights=hits(way, k)), sizes) for k in ks},
+            intervals={k: stats.mean_interval(hits(way, k), cluster) for k in ks},
             difference=float((hits(way, main) - best).mean()),
             p_value=p,
         )
@@ -163,12 +164,16 @@ def as_markdown(table: Comparison, missing: int = 0) -> str:
     )
     lines = [about, "", f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
     for row in table.rows:
-        cells = [f"{row.hits[k]:.3f} ({row.intervals[k].low:.3f} - {row.intervals[k].high:.3f})" for k in table.ks]
+        cells = [_share(row.hits[k], row.intervals[k]) for k in table.ks]
         behind = ["", ""] if row.p_value is None else [f"{-row.difference:.3f}", _probability(row.p_value)]
         lines.append(f"| {' | '.join([row.way.kind, row.way.model.replace('|', '/'), *cells, *behind])} |")
     if missing:
         lines += ["", f"{missing} of the ways failed and are not shown."]
     return "\n".join(lines) + "\n"
+
+
+def _share(value: float, interval: stats.Interval | None) -> str:
+    return f"{value:.3f} ({interval.low:.3f} - {interval.high:.3f})" if interval else f"{value:.3f} (too few)"
 
 
 def _probability(p: float) -> str:
@@ -182,7 +187,7 @@ def as_csv(table: Comparison) -> str:
     heads = [f"{part}@{k}" for k in table.ks for part in ("recall", "low", "high")]
     writer.writerow(["search_in", "model", *heads, "p_value"])
     for row in table.rows:
-        cells = [value for k in table.ks for value in (row.hits[k], row.intervals[k].low, row.intervals[k].high)]
+        cells = [value for k in table.ks for value in (row.hits[k], *(row.intervals[k] or ("", "")))]
         writer.writerow([row.way.kind, row.way.model, *cells, "" if row.p_value is None else row.p_value])
     return stream.getvalue()
 
@@ -194,7 +199,7 @@ def as_json(table: Comparison) -> dict[str, Any]:
             "search_in": row.way.kind,
             "model": row.way.model,
             "recall": {str(k): row.hits[k] for k in table.ks},
-            "intervals": {str(k): list(row.intervals[k]) for k in table.ks},
+            "intervals": {str(k): ends and list(ends) for k, ends in row.intervals.items()},
             "difference": row.difference,
             "p_value": row.p_value,
             "result": str(row.way.path),
