@@ -9,11 +9,15 @@ import pytest
 from eyechart import evaluate, run_task
 from eyechart.api import Budget, Secret
 from eyechart.cli import main
+from eyechart.config import make_config
 from eyechart.datasets.resolve import resolve_dataset
 from eyechart.datasets.text_collection import write_collection
+from eyechart.engine.worker import missing_images
 from eyechart.errors import UsageError
 from eyechart.models.access import Access
+from eyechart.plan import plan_jobs
 from eyechart.results import read_result
+from eyechart.session import Session
 from eyechart.types import DatasetSpec, Document, Job, ModelSpec, TextCollection
 from support.data import noise_image
 from support.openai_server import OpenAIServer
@@ -84,6 +88,12 @@ def test_text_retrieval_in_two_stages(texts):
     assert code == 0
     assert result.details["reranker"]["name"] == cross
     assert all(len(record["top"]) == 2 for record in result.iter_records())
+
+
+def test_texts_are_no_images_to_share_between_processes(texts):
+    [job] = plan_jobs(make_config({"dataset": [texts], "model": [minilm()], "model_type": "sentence-transformers"}))
+
+    assert missing_images(job, Session()) == []
 
 
 def test_a_limit_counts_queries(texts):

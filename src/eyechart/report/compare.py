@@ -11,7 +11,7 @@ from eyechart.report.means import align, in_common, rows_of
 from eyechart.report.pairing import RecordsCache, differences
 from eyechart.report.records import RecordColumns
 from eyechart.report.table import BenchmarkColumn, Column, ResultTable, fewer_than_listed
-from eyechart.report.tests import LEVEL, ROUNDS, PairedOutcome, holm, paired_test
+from eyechart.report.tests import LEVEL, PairedOutcome, holm, paired_test
 from eyechart.types import Metric
 
 
@@ -56,7 +56,6 @@ def compare(
     metric: str | None = None,
     allow: Collection[str] = (),
     cache: RecordsCache | None = None,
-    rounds: int = ROUNDS,
 ) -> PairwiseComparison:
     """Compare two rows of a table on every benchmark that both have.
 
@@ -67,7 +66,6 @@ def compare(
         metric: This metric only; else each benchmark's primary ones.
         allow: Aspects (see `eyechart.report.pairing.ASPECTS`) that may differ on purpose.
         cache: Where records already read are kept.
-        rounds: Bootstrap resamples.
 
     Raises:
         UsageError: If dataset, split, prompts, judge or task version differ, or nothing can be compared.
@@ -77,7 +75,7 @@ def compare(
     shared = [b for b in range(len(table.benchmarks)) if (first, b) in table.cells and (second, b) in table.cells]
     _refuse_different(table, first, second, shared, allow)
     columns = [column for column in table.columns(metric) if column.benchmark in shared]
-    lines = [line for column in columns if (line := compare_column(table, column, (first, second), cache, rounds))]
+    lines = [line for column in columns if (line := compare_column(table, column, (first, second), cache))]
     if not lines:
         raise UsageError(
             f"{table.models[first].label} and {table.models[second].label} have no samples in common.",
@@ -92,14 +90,12 @@ def correct_for_many(lines: Sequence[Difference]) -> tuple[Difference, ...]:
     return tuple(replace(line, p_holm=p) for line, p in zip(lines, adjusted, strict=True))
 
 
-def compare_column(
-    table: ResultTable, column: Column, pair: tuple[int, int], cache: RecordsCache, rounds: int = ROUNDS
-) -> Difference | None:
+def compare_column(table: ResultTable, column: Column, pair: tuple[int, int], cache: RecordsCache) -> Difference | None:
     """Compare two models' records by one metric; None if they cannot be paired or the metric is not made of them."""
     found = table.metrics_in(column)
     records = {model: cache.columns(model, column.benchmark) for model in pair}
     sides = [(found[model], columns) for model, columns in records.items() if columns and model in found]
-    paired = (_by_means(sides, rounds) or _by_function(sides)) if len(sides) == len(pair) else None
+    paired = (_by_means(sides) or _by_function(sides)) if len(sides) == len(pair) else None
     if paired is None:
         return None
     fewer = [", ".join(fewer_than_listed(table.cells[model, column.benchmark].result)) for model in pair]
@@ -117,13 +113,13 @@ Paired = tuple[float, float, PairedOutcome, int]
 """Both values on the common samples, the test, and how many samples are not common."""
 
 
-def _by_means(sides: Sequence[Side], rounds: int) -> Paired | None:
+def _by_means(sides: Sequence[Side]) -> Paired | None:
     rows = [rows_of(columns, metric.mean_of) for metric, columns in sides if metric.mean_of]
     aligned = align(rows) if len(rows) == len(sides) else None
     if aligned is None:
         return None
     first, second = aligned.values
-    test = paired_test(first, second, aligned.units, rounds)
+    test = paired_test(first, second, aligned.units)
     return float(first.mean()), float(second.mean()), test, aligned.left_out
 
 

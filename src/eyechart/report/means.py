@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from eyechart.errors import ResultError
-from eyechart.report.records import Floats, Ints, RecordColumns, read_columns
+from eyechart.report.records import Floats, Ints, RecordColumns, numbered, read_columns
 from eyechart.results import Result
 from eyechart.types import MeanOf
 
@@ -115,6 +115,6 @@ def _weights(groups: Sequence[str] | None, count: int) -> Floats:
     """Weigh records so that their mean is the mean over groups of each group's mean."""
     if groups is None:
         return np.ones(count)
-    number: dict[str, int] = {}
-    places = np.array([number.setdefault(name, len(number)) for name in groups], np.int64)
-    return np.asarray(count / (len(number) * np.bincount(places)[places]), np.float64)
+    places = numbered(groups)
+    sizes = np.bincount(places)
+    return np.asarray(count / (sizes.size * sizes[places]), np.float64)

@@ -23,7 +23,6 @@ from eyechart.report.table import Column, ResultTable, best_of, fewer_than_liste
 
 ALL_PAIRS = 12
 """Up to so many models every pair is compared; of more, the best by average with each other and with all."""
-PAGE_ROUNDS = 2_000
 WORST = 200
 """Mistakes of each result that are shown with what was found instead."""
 
@@ -122,7 +121,7 @@ def _gather(table: ResultTable, benchmark: int, cache: RecordsCache, gathered: _
     for column in primary:
         for pair in gathered.pairs:
             if comparable.keys() >= set(pair):
-                line = compare_column(table, column, pair, cache, PAGE_ROUNDS)
+                line = compare_column(table, column, pair, cache)
                 if line is not None:
                     gathered.lines.setdefault(pair, []).append(line)
     gathered.chunks.append(make_chunk(table.by_benchmark[benchmark], comparable, limits))

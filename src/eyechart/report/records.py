@@ -170,6 +170,12 @@ class _RecordsReader:
         )
 
 
+def numbered(names: Iterable[str]) -> Ints:
+    """Number names in the order in which they are met."""
+    number: dict[str, int] = {}
+    return np.array([number.setdefault(name, len(number)) for name in names], np.int64)
+
+
 def _lists(*names: Iterable[str]) -> dict[str, list[Any]]:
     return {name: [] for part in names for name in part}
 

@@ -66,7 +66,9 @@ def _row(table: ResultTable, line: Difference) -> tuple[str, ...]:
         f"{scale * line.first:.2f}",
         f"{scale * line.second:.2f}",
         f"{scale * paired.difference:+.2f}",
-        f"[{scale * paired.low:+.2f}, {scale * paired.high:+.2f}]",
+        "too few"
+        if paired.low is None or paired.high is None
+        else f"[{scale * paired.low:+.2f}, {scale * paired.high:+.2f}]",
         "-" if paired.only_first is None else f"{paired.only_first}/{paired.only_second}",
         p_text(line.p_holm),
         "-" if paired.detectable is None else f"{scale * paired.detectable:.1f}",
@@ -77,7 +79,7 @@ def _row(table: ResultTable, line: Difference) -> tuple[str, ...]:
 def _notes(lines: Sequence[Difference]) -> list[str]:
     tests = ", ".join(sorted({line.paired.test for line in lines}))
     notes = [
-        f"p: {tests}; corrected by Holm over {len(lines)} lines; intervals: paired bootstrap over images.",
+        f"p and intervals: {tests} over images; p corrected by Holm over {len(lines)} lines.",
         "detectable: the smallest true difference that this many samples find in 4 of 5 cases. Fractions in per cent.",
     ]
     if any(line.lower_is_better for line in lines):

@@ -153,17 +153,16 @@ def score(asked: Questions, ranking: Ranking, collection: TextCollection, ks: Se
     """
     values = {(name, k): metric(ranking.relevant, k) for name, metric in METRICS.items() for k in ks}
     units = _units(asked)
-    sizes = np.bincount(units)
     metrics = {}
     for (measure, k), per_query in values.items():
         name = f"{measure}_at_{k}"
-        interval = stats.clustered_proportion(np.bincount(units, weights=per_query), sizes)
+        low, high = stats.mean_interval(per_query, units) or (None, None)
         metrics[name] = Metric(
             float(per_query.mean()),
-            interval.low,
-            interval.high,
+            low,
+            high,
             chance=_chance(asked, len(collection.documents), measure, k),
-            n=len(sizes),
+            n=int(units.max()) + 1,
             primary=name == PRIMARY,
             mean_of=MeanOf(name, cluster="unit"),
         )

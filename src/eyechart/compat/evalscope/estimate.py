@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from eyechart.errors import DataError
 from eyechart.io.media import image_size
-from eyechart.manifest import Manifest
 from eyechart.models.generators.api import MAX_EDGE
 from eyechart.results import Result
 from eyechart.session import Session
@@ -20,8 +19,7 @@ CAPTION_TOKENS = 100
 
 def estimate(job: Job, session: Session) -> Result:
     """Return a result that holds no measurement, but what the job would ask for."""
-    manifest = session.manifest(job)
-    numbers = count_tokens(manifest, set(missing_captions(job, session)), job)
+    numbers = count_tokens(job, session)
     return Result(
         dataset=job.dataset.name,
         model=job.model.name,
@@ -30,7 +28,7 @@ def estimate(job: Job, session: Session) -> Result:
         language=job.dataset.language,
         values={name: Metric(value) for name, value in numbers.items()},
         facts={"dry_run": True},
-        counts={"listed": len(manifest)},
+        counts={"listed": int(numbers["images"])},
     )
 
 
@@ -40,19 +38,18 @@ def missing_captions(job: Job, session: Session) -> list[str]:
     return session.generator(job, ImageCaption()).unanswered(asked)
 
 
-def count_tokens(manifest: Manifest, wanted: set[str], job: Job) -> dict[str, float]:
+def count_tokens(job: Job, session: Session) -> dict[str, float]:
     """Estimate requests and tokens for the images that have no caption yet.
 
     Prompt tokens are one for each 28 x 28 pixels after scaling down, and one for four letters of the prompt; a caption
     counts as ``max_tokens``, or 100 without it. Real figures differ from model to model by a factor of two or so.
     """
+    manifest, wanted = session.manifest(job), set(missing_captions(job, session))
     settings = job.model.options.get("settings") or {}
     words = -(-len(job.settings["prompt"]) // LETTERS_PER_TOKEN)
     longest = job.model.options.get("max_edge", MAX_EDGE)
-    prompt_tokens = 0
-    for sample in manifest.samples():
-        if sample.id in wanted:
-            prompt_tokens += words + image_tokens(_size(sample), longest)
+    sizes = [_size(sample) for sample in manifest.samples() if sample.id in wanted]
+    prompt_tokens = sum(words + image_tokens(size, longest) for size in sizes)
     return {
         "images": float(len(manifest)),
         "requests": float(len(wanted)),

@@ -28,7 +28,7 @@ function readLine(line, swap) {
   const same = { b, metric, p, test, n, units, detectable, leftOut, percent };
   if (!swap) return { ...same, first, second, difference, low, high, onlyFirst, onlySecond, verdict };
   const turned = { better: "worse", worse: "better" }[verdict] || verdict;
-  return { ...same, first: second, second: first, difference: -difference, low: -high, high: -low, onlyFirst: onlySecond, onlySecond: onlyFirst, verdict: turned };
+  return { ...same, first: second, second: first, difference: -difference, low: high === null ? null : -high, high: low === null ? null : -low, onlyFirst: onlySecond, onlySecond: onlyFirst, verdict: turned };
 }
 
 function samplesOf(line) {
@@ -70,7 +70,7 @@ function drawPair(target, pairs, a, b) {
               h("td", {}, number(line.first, 1, line.percent), fewerNote(a, line.b)),
               h("td", {}, number(line.second, 1, line.percent), fewerNote(b, line.b)),
               h("td", {}, h("b", {}, signed(line.difference, 1, line.percent))),
-              h("td", {}, `${signed(line.low, 1, line.percent)} to ${signed(line.high, 1, line.percent)}`),
+              h("td", {}, line.low === null ? "too few" : `${signed(line.low, 1, line.percent)} to ${signed(line.high, 1, line.percent)}`),
               h("td", { title: line.test }, pText(line.p)),
               h("td", {}, line.onlyFirst === null ? "–" : `${line.onlyFirst} / ${line.onlySecond}`),
               h("td", {}, line.detectable === null ? "–" : number(line.detectable, 1, line.percent)),
@@ -81,7 +81,7 @@ function drawPair(target, pairs, a, b) {
         ),
       ),
     ),
-    h("p", { class: "note" }, "Intervals: paired bootstrap, images resampled whole. p: exact McNemar where each sample is right or wrong and stands for itself, else the bootstrap's; corrected by Holm over the benchmarks of this pair. Detectable: the smallest true difference that so many samples find in 4 of 5 cases."),
+    h("p", { class: "note" }, "Intervals and p are of one paired test, in which the captions of an image count as one (for rights and wrongs its statistic is McNemar's); p is corrected by Holm over the benchmarks of this pair. Detectable: the smallest true difference that so many samples find in 4 of 5 cases."),
   );
 }
 
