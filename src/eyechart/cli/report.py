@@ -51,9 +51,9 @@ def run(args: argparse.Namespace) -> int:
 def payload_of(args: argparse.Namespace, *, may_be_empty: bool = False) -> Payload:
     """Read the results that the arguments name and make the data of the page."""
     import eyechart
+    from eyechart.report.limits import Limits
     from eyechart.report.load import Loaded
     from eyechart.report.payload import make_payload
-    from eyechart.report.samples import Limits
 
     loaded = Loaded(())
     if args.files:
