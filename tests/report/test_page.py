@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 from eyechart.report.formats import FORMATS, matrix
 from eyechart.report.load import Found, load_results
 from eyechart.report.page import make_page
-from eyechart.report.payload import make_payload
+from eyechart.report.page.payload import make_payload
 from eyechart.report.table import make_table
 from eyechart.results import Result
 from eyechart.types import Metric

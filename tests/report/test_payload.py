@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from eyechart import read_result
-from eyechart.report.limits import Limits
 from eyechart.report.load import load_results
-from eyechart.report.payload import make_payload
+from eyechart.report.page.limits import Limits
+from eyechart.report.page.payload import make_payload
 from eyechart.results import write_result
 from eyechart.types import Metric
 from support.make_results import sit

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from eyechart.report.limits import Limits, cut, rounded
+from eyechart.report.page.limits import Limits, cut, rounded
+from eyechart.report.page.samples import Samples, list_samples
 from eyechart.report.records import NO_VALUE, Ints, RecordColumns
-from eyechart.report.samples import Samples, list_samples
 from eyechart.results import Result
 from eyechart.types import RecordForm
 

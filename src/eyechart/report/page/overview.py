@@ -7,7 +7,7 @@ from typing import Any
 
 from eyechart.io.untrusted import is_number
 from eyechart.report.formats import metric_label
-from eyechart.report.limits import cut
+from eyechart.report.page.limits import cut
 from eyechart.report.pairing import differences
 from eyechart.report.table import Column, ResultTable, fewer_than_listed
 

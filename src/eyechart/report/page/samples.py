@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from eyechart.report.limits import Limits, cut, is_thumbnail, rounded
 from eyechart.report.means import rows_of
+from eyechart.report.page.limits import Limits, cut, is_thumbnail, rounded
 from eyechart.report.records import NO_VALUE, Floats, Ints, RecordColumns
 from eyechart.results import Result
 from eyechart.types import MeanOf, RecordForm
