@@ -154,7 +154,7 @@ def read_manifest(
 def _take(reading: _Reading, sample: Sample, info: DatasetInfo, on_error: OnError) -> None:
     _check_sample(sample, info)
     try:
-        key = sample.image.digest() if sample.image else digest_bytes(repr((sample.texts, sample.meta)).encode())
+        key = sample.image.digest() if sample.image else digest_bytes(repr((sample.id, sample.texts)).encode())
     except DataError as error:
         if on_error == "fail":
             raise

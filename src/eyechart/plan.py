@@ -123,30 +123,42 @@ def plan_jobs(config: Config, say: Callable[[str], object] = warnings.warn) -> l
     """
     planner, left_out = Planner(), dict[str, LanguageError]()
     benchmarks: dict[tuple[str, str, str], PlannedBenchmark] = {}
-    names = dataset_names(config)
+    specs, names = model_specs(config), dataset_names(config)
+    if not config.skip_existing:
+        # Before a dataset is opened, which may take a download; with --skip_existing only models that have work to do.
+        for spec in specs:
+            planner.check(*_in_role(config, spec, names[0], planner))
     for (number, name), language, task in product(
         enumerate(names), dict.fromkeys(config.language), dict.fromkeys(config.task)
     ):
         try:
-            spec = dataset_spec(config, name, language)
-            options = _task_options(config, number, len(names))
-            benchmarks[name, language, task] = planner.benchmark(spec, task, options, group_by=config.group_by)
+            dataset = dataset_spec(config, name, language)
+            options = task_options(config, number, len(names))
+            benchmarks[name, language, task] = planner.benchmark(dataset, task, options, group_by=config.group_by)
         except LanguageError as error:
             left_out.setdefault(f"{name} ({language})", error)
     if left_out and not benchmarks:
         raise next(iter(left_out.values()))
-    specs = model_specs(config)
     jobs = [_job(config, spec, benchmark) for spec, benchmark in product(specs, benchmarks.values())]
     check_outputs(jobs)
     for job in jobs:
-        # With --skip_existing a model that has all its results is not looked at: that may take the import of its
-        # library, for nothing. Should a result turn out to be another job's, loading the model refuses as well.
+        # A model that has all its results is not looked at: that may take the import of its library, for nothing.
+        # Should a result turn out to be another job's, loading the model refuses as well.
         task = planner.task(job.task)
         if task.uses_model(job.settings) and not (config.skip_existing and job.output.exists()):
             task.check_family(planner.check(job.model, task.needs))
     for missing in left_out.values():
         say(f"Left out: {missing.message} {missing.advice}")
     return jobs
+
+
+def _in_role(config: Config, spec: ModelSpec, dataset: str, planner: Planner) -> tuple[ModelSpec, Role]:
+    """Return a model as the run will first use it; the other uses are checked when all datasets are known."""
+    if config.task[0] == "auto":
+        generates = dataset_spec(config, dataset, config.language[0]).reader == "questions"
+    else:
+        generates = planner.task(config.task[0]).needs == "generator"
+    return (with_generation(config, spec, dataset), "generator") if generates else (spec, "encoder")
 
 
 def _job(config: Config, spec: ModelSpec, benchmark: PlannedBenchmark) -> Job:
@@ -204,7 +216,7 @@ _TASK_KEYS = {"recall_k", "save_clf", "load_clfs", "seed", "batch_size", "metric
 _PER_DATASET = ("train_split", "val_split", "val_proportion")
 
 
-def _task_options(config: Config, dataset: int, datasets: int) -> dict[str, Any]:
+def task_options(config: Config, dataset: int = 0, datasets: int = 1) -> dict[str, Any]:
     """Collect what tasks may ask for; some may be given once for all datasets or once for each."""
     options = {**config.task_options, **config.model_dump(include=_TASK_KEYS)}
     for key in _PER_DATASET:

@@ -44,7 +44,7 @@ class Session:
         """Return a model, once; the one before it in the same part is dropped, as two may not fit into memory."""
         place = f"{role} {part}"
         known = self._models.get(place)
-        if known is None or known.spec != spec:
+        if known is None or known.spec != spec or (known.remote and known.spec.access != spec.access):
             self._models.pop(place, None)
             self._models[place] = open_model(spec, role)
         return self._models[place]
@@ -54,7 +54,7 @@ class Session:
         spec, role = (job.others[part], task.roles[part]) if part else (job.model, task.needs)
         model = self.model(spec, role, part)
         if role == "generator":
-            return StoredAnswers(model, self.answers)
+            return StoredAnswers(model, self.answers) if part else self.generator(job, task)
         if role == "reranker":
             return StoredReranker(model, self.answers)
         return StoredEmbeddings(
@@ -66,6 +66,10 @@ class Session:
             progress=self.progress,
             watch=watch,
         )
+
+    def generator(self, job: Job, task: Task) -> StoredAnswers:
+        """Return the generator of a job, with the store in front of it."""
+        return StoredAnswers(self.model(job.model, "generator"), self.answers, good=task.keeps)
 
     def manifest(self, job: Job, split: str | None = None) -> Manifest:
         """Read a dataset once, however many models and tasks use it; another split is always read whole."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 
 import pytest
@@ -21,9 +22,13 @@ def small_suite(tmp_path_factory):
     return make_suite(tmp_path_factory.mktemp("small"), models=MODELS[1:3], n=60, thumbnails=4)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser():
-    """A real Chromium. Without one the tests are skipped, unless CI_BROWSER says that there must be one."""
+    """A real Chromium. Without one the tests are skipped, unless CI_BROWSER says that there must be one.
+
+    Playwright keeps an event loop running in the thread of the tests until it is stopped. So it is stopped after each
+    file: tests of other rooms may start loops of their own.
+    """
     from support.browser import chromium, find_chromium
 
     if find_chromium() is None:
@@ -33,3 +38,5 @@ def browser():
         pytest.skip(message)
     with chromium() as running:
         yield running
+    with pytest.raises(RuntimeError, match="no running event loop"):
+        asyncio.get_running_loop()

@@ -10,7 +10,7 @@ from eyechart.config import make_config
 from eyechart.errors import DataError, EyechartError, UsageError
 from eyechart.run import evaluate, plan_jobs, run_or_skip
 from eyechart.session import Session
-from eyechart.stats import clustered_proportion, wilson
+from eyechart.stats import mean_interval, proportion
 from eyechart.types import Answer, Message
 from support.vlm_data import image_cell, write_benchmark
 
@@ -59,9 +59,9 @@ def run(lmu_data, tmp_path, monkeypatch):
 
 OPEN = [
     {"index": i, "image": image_cell(8 + i // 2, 8), "question": f"q{i}?", "answer": "horse", "category": "ab"[i % 2]}
-    for i in range(8)
+    for i in range(12)
 ]
-"""Eight open questions, two about each image."""
+"""Twelve open questions, two about each image."""
 SAID = {
     "q0?": "horse",
     "q1?": "hors",
@@ -71,8 +71,12 @@ SAID = {
     "q5?": "horses",
     "q6?": "x",
     "q7?": "y",
+    "q8?": "horse",
+    "q9?": "horse",
+    "q10?": "no",
+    "q11?": "no",
 }
-ANLS = [1, 0.8, 1, 0, 0, 5 / 6, 0, 0]
+ANLS = [1, 0.8, 1, 0, 0, 5 / 6, 0, 0, 1, 1, 0, 0]
 
 
 def test_a_fractional_metric_is_the_mean_of_a_field_of_the_records(run):
@@ -80,10 +84,9 @@ def test_a_fractional_metric_is_the_mean_of_a_field_of_the_records(run):
 
     metric = result.values["anls"]
     records = list(result.iter_records())
-    pairs = [sum(ANLS[i : i + 2]) for i in range(0, 8, 2)]
     assert [record[metric.mean_of.field] for record in records] == pytest.approx(ANLS)
-    assert metric.value == pytest.approx(sum(ANLS) / 8) == result.metrics["accuracy"]
-    assert (metric.low, metric.high) == pytest.approx(tuple(clustered_proportion(pairs, [2] * 4)))
+    assert metric.value == pytest.approx(sum(ANLS) / 12) == result.metrics["accuracy"]
+    assert (metric.low, metric.high) == pytest.approx(tuple(mean_interval(ANLS, [i // 2 for i in range(12)])))
     assert 0 < metric.low < metric.value < metric.high < 1
     assert result.primary == ("accuracy",)
 
@@ -92,10 +95,10 @@ def test_questions_about_one_image_are_one_cluster_in_the_records_too(run):
     result = run(OPEN, SAID)
 
     clusters = [record[result.values["accuracy"].mean_of.cluster] for record in result.iter_records()]
-    assert len(set(clusters)) == 4
+    assert len(set(clusters)) == 6
     assert clusters[::2] == clusters[1::2]
-    # Two questions about an image are not two images: the interval is wider than that of eight images.
-    assert result.values["accuracy"].high > wilson(2, 8).high
+    # Two questions about an image are not two images: the interval is wider than that of twelve images.
+    assert result.values["accuracy"].high > proportion(4, 12).high
 
 
 def test_questions_with_images_of_their_own_need_no_clusters(run):

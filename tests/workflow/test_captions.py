@@ -62,7 +62,13 @@ def test_each_caption_can_be_traced_to_its_image(custom):
         [result] = run_task(caption_config(server, custom))
 
     rows = read_rows(DATA / "corpus.jsonl")
-    assert [Path(row["image"]).name for row in rows] == ["dog.jpg", "AMNH.jpg", "tokyo.jpg", "tesla.jpg", "running.jpg"]
+    assert [Path(row["image_source"]).name for row in rows] == [
+        "dog.jpg",
+        "AMNH.jpg",
+        "tokyo.jpg",
+        "tesla.jpg",
+        "running.jpg",
+    ]
     records = list(result.iter_records())
     assert [(record["id"], record["caption"]) for record in records] == [(row["image_id"], row["text"]) for row in rows]
 
@@ -212,6 +218,18 @@ def test_a_cap_on_requests_is_kept_and_what_was_paid_is_kept(here):
 
     assert sum(server.paid.values()) == 12
     assert result.details["from_store"] == 5
+
+
+def test_the_cap_of_one_config_is_not_the_cap_of_the_next(here):
+    data = many_images(Path("d"), 12)
+    with OpenAIServer(models=MODEL) as server:
+        capped = caption_config(server, data, limit=None, max_requests=5, output_dir="first")
+        free = caption_config(server, data, limit=None, output_dir="second")
+        with pytest.raises(BudgetExceededError, match="cap of 5 requests"):
+            run_task([capped, free])
+
+    assert sum(server.paid.values()) == 12
+    assert Path("second/internvl2-8b/custom_image_caption.json").is_file()
 
 
 def test_a_cap_on_tokens_stops_the_run(here):

@@ -6,6 +6,8 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from eyechart.io.terminal import write_message
+
 if TYPE_CHECKING:
     from eyechart.report.load import Loaded
 
@@ -18,8 +20,8 @@ def load(arguments: Sequence[str]) -> Loaded:
 
     loaded = load_results(arguments)
     for skipped in loaded.skipped[:SHOWN]:
-        print(f"left out: {skipped.reason}", file=sys.stderr)
+        write_message(f"left out: {skipped.reason}\n", sys.stderr)
     more = len(loaded.skipped) - SHOWN
     if more > 0:
-        print(f"left out: {more} more files that are not results", file=sys.stderr)
+        write_message(f"left out: {more} more files that are not results\n", sys.stderr)
     return loaded

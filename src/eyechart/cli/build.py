@@ -9,6 +9,7 @@ from pathlib import Path
 from eyechart.cli._results import load
 from eyechart.errors import UsageError
 from eyechart.io.files import write_atomic
+from eyechart.io.terminal import write_message
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -47,10 +48,13 @@ def run(args: argparse.Namespace) -> int:
         grid = result_rows(loaded.found, intervals=args.intervals)
     kind = args.format or SUFFIXES.get(Path(args.output).suffix.lower(), "csv")
     data = FORMATS[kind](grid)
+    if args.output == "-" and sys.stdout.isatty():
+        write_message(data.decode("utf-8", "replace"), sys.stdout)
+        return 0
     if args.output == "-":
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
         return 0
     write_atomic(Path(args.output), data)
-    print(f"{len(loaded.found)} results, {len(grid.rows)} rows -> {args.output}")
+    write_message(f"{len(loaded.found)} results, {len(grid.rows)} rows -> {args.output}\n", sys.stdout)
     return 0

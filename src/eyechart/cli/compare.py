@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from eyechart.cli._results import load
 from eyechart.errors import UsageError, unknown_name
 from eyechart.io.files import write_atomic
+from eyechart.io.terminal import write_output
 
 if TYPE_CHECKING:
     from eyechart.report.compare import Comparison
@@ -56,11 +57,10 @@ def run(args: argparse.Namespace) -> int:
     ]
     ranking = rank_models(table, cache, args.metric)
     body = _to_json(table, comparisons, ranking)
+    as_json = json.dumps(body, ensure_ascii=False, indent=1) + "\n"
     if args.output:
-        write_atomic(Path(args.output), (json.dumps(body, ensure_ascii=False, indent=1) + "\n").encode())
-    sys.stdout.write(
-        json.dumps(body, ensure_ascii=False, indent=1) + "\n" if args.json else _to_text(table, comparisons, ranking)
-    )
+        write_atomic(Path(args.output), as_json.encode("utf-8", "backslashreplace"))
+    write_output(as_json if args.json else _to_text(table, comparisons, ranking), sys.stdout)
     return 0
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import sys
 
 from eyechart.cli.report import add_page_arguments, payload_of
+from eyechart.io.terminal import write_message
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,13 +35,13 @@ def run(args: argparse.Namespace) -> int:
     except OSError as error:
         raise UsageError(f"Port {args.port} cannot be used ({error.strerror}).", advice="Try --port 0.") from error
     address = f"http://{HOST}:{server.server_port}/"
-    print(f"{address}  (stop with Ctrl-C)", flush=True)
+    write_message(f"{address}  (stop with Ctrl-C)\n", sys.stdout)
     if not args.no_browser:
         webbrowser.open(address)
     try:
         server.serve_forever()
     except KeyboardInterrupt:
-        print("stopped")
+        write_message("stopped\n", sys.stdout)
     finally:
         server.server_close()
     return 0

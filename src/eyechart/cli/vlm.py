@@ -6,6 +6,8 @@ import argparse
 import sys
 from pathlib import Path
 
+from eyechart.io.terminal import write_message
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the tools."""
@@ -21,5 +23,5 @@ def run(args: argparse.Namespace) -> int:
 
     output = args.output or args.table.with_name(f"{args.table.stem}_circular.tsv")
     made = make_circular(args.table, output)
-    sys.stdout.write(f"{made.questions} questions, {made.rows} rows, {made.kept} not rotated -> {output}\n")
+    write_message(f"{made.questions} questions, {made.rows} rows, {made.kept} not rotated -> {output}\n", sys.stdout)
     return 0

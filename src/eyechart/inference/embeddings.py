@@ -13,7 +13,7 @@ from eyechart.io.stopwatch import Stopwatch
 from eyechart.manifest import Embedded, Failure, Manifest
 from eyechart.metrics.vectors import Vectors
 from eyechart.models.lazy import LazyModel
-from eyechart.store.vectors import EmbeddingStore, Table, text_digests
+from eyechart.store.vectors import EmbeddingStore, VectorTable, text_digests
 from eyechart.types import ModelCard, Notice, OnError, Sample
 
 
@@ -72,8 +72,8 @@ class StoredEmbeddings:
             vectors = table.get(manifest.digests[kept])
         return Embedded(vectors, kept, tuple(failures))
 
-    def _table(self) -> Table:
-        return self.store.table(self.card.fingerprint, "image")
+    def _table(self, role: str = "image") -> VectorTable:
+        return self.store.table(self.card.fingerprint, role)
 
     def _embed(self, manifest: Manifest, keys: set[bytes]) -> list[Failure]:
         """Encode those of the images that are not in the store."""
@@ -100,7 +100,7 @@ class StoredEmbeddings:
         """Embed texts, each distinct one once, in the order given."""
         distinct = list(dict.fromkeys(texts))
         keys = text_digests(distinct, language)
-        vectors, cuts = (self.store.table(self.card.fingerprint, role) for role in ("text", "text-cut"))
+        vectors, cuts = self._table("text"), self._table("text-cut")
         missing = np.flatnonzero(vectors.missing(keys) | cuts.missing(keys))
         if len(missing):
             with self.progress.step("texts", len(missing)) as bar:
@@ -127,6 +127,10 @@ class StoredEmbeddings:
             length = self.card.context_length
             message = f"{self._truncated} texts are longer than the {length} tokens that the model reads."
             found.append(Notice("truncated_texts", self._truncated, message))
+        parts = [part for role in ("image", "text", "text-cut") for part in self._table(role).damaged]
+        if parts:
+            message = f"{len(parts)} parts of the embedding store were damaged; what they held was computed again."
+            found.append(Notice("damaged_store", len(parts), message))
         return found + self.backoff.notices()
 
 

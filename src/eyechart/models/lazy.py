@@ -6,11 +6,12 @@ import dataclasses
 import json
 import threading
 import time
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from eyechart.io.files import cache_root, write_cached
-from eyechart.models.family import Family
+from eyechart.models.family import Family, Remote
 from eyechart.types import ModelCard, ModelSpec, digest_json
 
 
@@ -31,6 +32,11 @@ class LazyModel:
         return self._model is not None
 
     @property
+    def remote(self) -> bool:
+        """Tell whether the model runs elsewhere, so that a key and a budget count."""
+        return isinstance(self.family, Remote)
+
+    @property
     def device(self) -> str:
         """Name where it computes: the devices of the loaded model, or what was asked for if nothing was computed."""
         return ",".join(getattr(self._model, "devices", ())) or self.spec.device
@@ -48,9 +54,9 @@ class LazyModel:
             self._card = read_card(self.spec, self.family)
         return self._card
 
-    @property
+    @cached_property
     def identity(self) -> str | None:
-        """Return a text that changes whenever the model would, or None if that is not known."""
+        """Return a text that changes whenever the model would, or None if that is not known; looked up once."""
         return self.family.identity(self.spec)
 
     def load(self) -> Any:

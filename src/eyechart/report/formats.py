@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
 from eyechart.errors import missing_extra
+from eyechart.io.cells import csv_text, one_line
 from eyechart.report.averages import AVERAGES, average
 from eyechart.report.load import Found
 from eyechart.report.table import Column, Table, is_fraction
@@ -86,11 +85,7 @@ _SHORT = {"mean_average_precision": "mAP", "mean_per_class_recall": "mean recall
 
 def to_csv(grid: Grid) -> bytes:
     """Write comma-separated values, numbers in full, nothing where there is no number."""
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(grid.header)
-    writer.writerows([["" if cell is None else cell for cell in row] for row in grid.rows])
-    return stream.getvalue().encode()
+    return _bytes(csv_text([grid.header, *grid.rows]))
 
 
 def to_markdown(grid: Grid) -> bytes:
@@ -100,7 +95,7 @@ def to_markdown(grid: Grid) -> bytes:
     rule = ["---" if i in text_columns else "---:" for i in range(len(grid.header))]
     lines = [[_markdown_escape(name) for name in grid.header], rule, *rows]
     body = "".join(f"| {' | '.join(line)} |\n" for line in lines)
-    return (body + (f"\n{grid.note}\n" if grid.note else "")).encode()
+    return _bytes(body + (f"\n{_markdown_escape(grid.note)}\n" if grid.note else ""))
 
 
 def to_latex(grid: Grid) -> bytes:
@@ -109,7 +104,7 @@ def to_latex(grid: Grid) -> bytes:
     text_columns = _text_columns(grid)
     spec = "".join("l" if i in text_columns else "r" for i in range(len(grid.header)))
     lines = [
-        f"% {grid.note}".replace("\n", " ") if grid.note else "% made by eyechart build",
+        f"% {one_line(grid.note)}" if grid.note else "% made by eyechart build",
         rf"\begin{{tabular}}{{{spec}}}",
         r"\toprule",
         " & ".join(_latex_escape(name) for name in grid.header) + r" \\",
@@ -118,7 +113,7 @@ def to_latex(grid: Grid) -> bytes:
         r"\bottomrule",
         r"\end{tabular}",
     ]
-    return ("\n".join(lines) + "\n").encode()
+    return _bytes("\n".join(lines) + "\n")
 
 
 def to_parquet(grid: Grid) -> bytes:
@@ -141,6 +136,10 @@ FORMATS: Mapping[str, Callable[[Grid], bytes]] = {
     "parquet": to_parquet,
 }
 SUFFIXES = {".csv": "csv", ".md": "markdown", ".markdown": "markdown", ".tex": "latex", ".parquet": "parquet"}
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "backslashreplace")  # JSON may hold halves of characters, which UTF-8 cannot
 
 
 def _as_shown(values: Sequence[float | None], digits: int, *, percent: bool | None = None) -> list[str | None]:
@@ -178,8 +177,7 @@ def _text_columns(grid: Grid) -> frozenset[int]:
 
 
 def _markdown_escape(text: str) -> str:
-    one_line = " ".join(text.split())
-    return one_line.replace("&", "&amp;").replace("<", "&lt;").replace("\\", "\\\\").replace("|", "\\|")
+    return one_line(text).replace("&", "&amp;").replace("<", "&lt;").replace("\\", "\\\\").replace("|", "\\|")
 
 
 _LATEX = {
@@ -191,4 +189,4 @@ _LATEX = {
 
 
 def _latex_escape(text: str) -> str:
-    return "".join(_LATEX.get(character, character) for character in " ".join(text.split()))
+    return "".join(_LATEX.get(character, character) for character in one_line(text))

@@ -84,7 +84,8 @@ def read_any(path: Path) -> list[tuple[Result, str]]:
     if reader is None:
         raise ResultError(f"{path} is not a result file.", advice=f"Known forms: {', '.join(sorted(_READERS))}.")
     try:
-        results = reader(path, path.read_text(encoding="utf-8-sig"))
+        with path.open(encoding="utf-8-sig", newline="") as stream:  # line ends inside of cells stay as they are
+            results = reader(path, stream.read())
     except OSError as error:
         raise ResultError(f"Cannot read {path} ({error.strerror}).") from error
     except UnicodeDecodeError as error:
@@ -117,7 +118,7 @@ def _read_json(path: Path, text: str) -> list[tuple[Result, str]]:
     try:
         body = parse_json(text)
     except ValueError as error:
-        lines = text.splitlines()
+        lines = text.split("\n")
         if len([line for line in lines if line.strip()]) < 2:
             raise ResultError(
                 f"{path} is not valid JSON ({error}).", advice="It may be half-written: delete it and run again."
@@ -128,7 +129,7 @@ def _read_json(path: Path, text: str) -> list[tuple[Result, str]]:
 
 def _read_lines(path: Path, text: str) -> list[tuple[Result, str]]:
     results = []
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
             continue
         try:

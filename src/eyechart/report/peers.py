@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from eyechart.errors import ResultError
+from eyechart.io.cells import unguarded
 from eyechart.results import IDENTITY, Result
 from eyechart.results.older import as_values
 
@@ -20,7 +21,8 @@ Row = Mapping[str, str]
 def read_csv(path: Path, text: str) -> list[tuple[Result, str]]:
     """Read a table of results: one that ``build`` wrote, or one of VLMEvalKit's, recognised by its file name."""
     try:
-        rows = list(csv.DictReader(io.StringIO(text), restkey="", restval=""))
+        reader = csv.DictReader(io.StringIO(text, newline=""), restkey="", restval="")
+        rows = [{unguarded(name): unguarded(cell) for name, cell in row.items()} for row in reader]
     except csv.Error as error:
         raise ResultError(f"{path} is not a table ({error}).") from error
     columns = set(rows[0]) if rows else set()

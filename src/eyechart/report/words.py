@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from eyechart.io.cells import one_line
 from eyechart.report.compare import LEVEL, Comparison, Difference
 from eyechart.report.formats import metric_label
 from eyechart.report.ranking import Ranking
@@ -15,8 +16,8 @@ HEADER = ("benchmark", "metric", "n", "A", "B", "B - A", "95 % interval", "only 
 def comparison_text(table: Table, comparison: Comparison) -> str:
     """Lay out one comparison: percentages, and points of a per cent for differences."""
     lines = [
-        f"A = {table.models[comparison.first].label}",
-        f"B = {table.models[comparison.second].label}",
+        f"A = {one_line(table.models[comparison.first].label)}",
+        f"B = {one_line(table.models[comparison.second].label)}",
         "",
         *align([HEADER, *(_row(line) for line in comparison.lines)]),
         "",
@@ -39,6 +40,7 @@ def ranking_text(table: Table, ranking: Ranking) -> str:
 
 def align(rows: Sequence[Sequence[str]]) -> list[str]:
     """Pad columns to equal width; the first two are text, the others numbers."""
+    rows = [[one_line(cell) for cell in row] for row in rows]
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     return [
         "  ".join(
@@ -75,7 +77,7 @@ def _row(line: Difference) -> tuple[str, ...]:
 def _notes(lines: Sequence[Difference]) -> list[str]:
     tests = sorted({line.test for line in lines})
     notes = [
-        f"p: {', '.join(tests)}; corrected by Holm over {len(lines)} lines; intervals: paired bootstrap over images.",
+        f"p and intervals: {', '.join(tests)} over images; p corrected by Holm over {len(lines)} lines.",
         "detectable: the smallest true difference that this many samples find in 4 of 5 cases. All in per cent.",
     ]
     unmatched = sum(line.unmatched for line in lines)

@@ -15,7 +15,7 @@ from eyechart.io.json_text import plain
 from eyechart.io.untrusted import is_number
 from eyechart.results.older import as_values, form_of
 from eyechart.results.result import IDENTITY, Result
-from eyechart.types import MeanOf, Metric
+from eyechart.types import MeanOf, Metric, digest_json
 
 SCHEMA = 2
 _PLAIN = ("counts", "notices", "failures", "details", "model_card", "data", "provenance", "job", "records")
@@ -23,7 +23,7 @@ _MAPPINGS = ("counts", "details", "model_card", "data", "provenance", "job", "re
 _LISTS = ("notices", "failures")
 _OLD = ("intervals", "chance")
 """Keys of version 0.1, which ``metric_values`` replace."""
-_OURS = frozenset({"metrics", "metric_values", "schema", *IDENTITY, *_PLAIN, *_OLD})
+_OURS = frozenset({"metrics", "metric_values", "schema", "checksum", *IDENTITY, *_PLAIN, *_OLD})
 
 
 def result_to_dict(result: Result) -> dict[str, Any]:
@@ -44,6 +44,11 @@ def result_to_dict(result: Result) -> dict[str, Any]:
     return cleaned
 
 
+def checksum(body: Mapping[str, Any]) -> str:
+    """Return the digest of everything that a result file says, but for the digest itself."""
+    return digest_json({key: value for key, value in body.items() if key != "checksum"})
+
+
 def result_from_dict(body: Mapping[str, Any], path: Path) -> Result:
     """Make a result of the object in a result file: ours of any version, or another tool's.
 
@@ -52,7 +57,7 @@ def result_from_dict(body: Mapping[str, Any], path: Path) -> Result:
     Raises:
         ResultError: If a part is of another kind than ours are: whoever reads the result later relies on that.
     """
-    wrong = [key for key in _MAPPINGS if not isinstance(body.get(key, {}), Mapping)]
+    wrong = [key for key in (*_MAPPINGS, *_OLD, "metric_values") if not isinstance(body.get(key, {}), Mapping)]
     wrong += [key for key in _LISTS if not _is_list_of_mappings(body.get(key, []))]
     try:
         if wrong:
@@ -78,6 +83,7 @@ def _from_dict(body: Mapping[str, Any], path: Path) -> Result:
         **plain,
         extra={key: value for key, value in body.items() if key not in _OURS},
         path=path,
+        altered="checksum" in body and body["checksum"] != checksum(body),
     )
 
 

@@ -74,6 +74,10 @@ class Answers(Protocol):
         """Return what was noticed so far, such as damaged answers."""
         ...
 
+    def spent(self) -> Mapping[str, int]:
+        """Return how many prompts were answered from the store and anew, and what that has cost."""
+        ...
+
 
 @dataclass(frozen=True)
 class Material:
@@ -189,6 +193,14 @@ class Task(ABC):
         """Return the source of a task of the user's own: when it changes, so may the numbers."""
         own = not type(self).__module__.startswith("eyechart.")
         return inspect.getsource(inspect.getmodule(type(self)) or type(self)) if own else ""
+
+    def keeps(self, answer: Answer) -> bool:
+        """Tell whether an answer of the job's generator is worth storing; the next run generates the others again."""
+        return not answer.error
+
+    def is_whole(self, facts: Mapping[str, Any], details: Mapping[str, Any]) -> bool:  # noqa: ARG002 - most have no more
+        """Tell whether a result has all that it can get, and the files that belong to it are untouched."""
+        return True
 
     def splits(self, settings: Mapping[str, Any]) -> tuple[str, ...]:  # noqa: ARG002 - for those that learn
         """Name the splits that are read besides the one that is scored; they are opened and checked when planned."""

@@ -13,12 +13,10 @@ from numpy.typing import NDArray
 from eyechart.errors import DataError
 from eyechart.manifest import Embedded
 from eyechart.metrics.vectors import Vectors, unit
-from eyechart.tasks import text_retrieval
+from eyechart.tasks import ranked
 from eyechart.tasks.base import Material, Prediction
 from eyechart.types import Document, Metric, Notice, Outcome, TextCollection
 
-PICTURE = "image"
-"""The key of a document's metadata that names its image: the id of a sample."""
 DEFAULT_METRICS = ("ndcg_at_10", "mrr_at_10", "map_at_10")
 
 
@@ -49,8 +47,8 @@ def predict(material: Material) -> CollectionPrediction:
     _check_whole(material, collection)
     kept = replace(
         collection,
-        queries=tuple(query for query in collection.queries if query.meta.get(PICTURE) in {None, *usable}),
-        documents=tuple(item for item in collection.documents if item.meta.get(PICTURE) in {None, *usable}),
+        queries=tuple(query for query in collection.queries if query.image in {None, *usable}),
+        documents=tuple(item for item in collection.documents if item.image in {None, *usable}),
     )
     return CollectionPrediction(
         info=material.info,
@@ -67,7 +65,7 @@ def _check_whole(material: Material, collection: TextCollection) -> None:
     """Refuse a manifest that ``--limit`` cut: a smaller gallery would give other numbers."""
     listed = {entry.id for entry in material.manifest.entries} | {failure.id for failure in material.manifest.failures}
     for item in (*collection.queries, *collection.documents):
-        if item.meta.get(PICTURE) is not None and item.meta[PICTURE] not in listed:
+        if item.image is not None and item.image not in listed:
             raise DataError(f"The image of {item.id} is not read.", advice="--limit does not work with collections.")
 
 
@@ -75,14 +73,14 @@ def _vectors(items: Sequence[Document], embedded: Embedded, material: Material) 
     names = [material.manifest.entries[i].id for i in embedded.kept]
     place = {name: row for row, name in enumerate(names)}
     spoken = [i for i, item in enumerate(items) if item.text]
-    shown = [i for i, item in enumerate(items) if item.meta.get(PICTURE) is not None]
+    shown = [i for i, item in enumerate(items) if item.image is not None]
     texts = material.model.texts([items[i].text for i in spoken], language=material.language) if spoken else None
     dim = (embedded.vectors if texts is None else texts).shape[1]
     out = np.zeros((len(items), dim), np.float32)
     if texts is not None:
         out[spoken] += unit(texts)
     if shown:
-        out[shown] += unit(embedded.vectors)[[place[items[i].meta[PICTURE]] for i in shown]]
+        out[shown] += unit(embedded.vectors)[[place[str(items[i].image)] for i in shown]]
     return unit(out)
 
 
@@ -93,12 +91,12 @@ def score(prediction: CollectionPrediction, settings: Mapping[str, Any]) -> Outc
     ``recall_k``; with ``--metrics full`` all of them at every k.
     """
     collection = prediction.collection
-    asked = text_retrieval.questions(collection)
+    asked = ranked.questions(collection)
     judged = {query.id for query in asked.queries}
     chosen = [i for i, query in enumerate(collection.queries) if query.id in judged]
-    ranking = text_retrieval.rank_all(asked, prediction.queries[chosen], prediction.documents)
-    ks = sorted({*settings["recall_k"], 10, *(text_retrieval.KS if settings.get("metrics") == "full" else ())})
-    outcome = text_retrieval.score(asked, ranking, collection, ks)
+    ranking = ranked.rank_all(asked, prediction.queries[chosen], prediction.documents)
+    ks = sorted({*settings["recall_k"], 10, *(ranked.KS if settings.get("metrics") == "full" else ())})
+    outcome = ranked.score(asked, ranking, collection, ks)
     kinds = [_kind(document) for document in collection.documents]
     found = Counter(kinds[row[0]] for row in ranking.top)
     notices = list(outcome.notices)
@@ -117,7 +115,7 @@ def score(prediction: CollectionPrediction, settings: Mapping[str, Any]) -> Outc
 
 
 def _kind(item: Document) -> str:
-    shown, spoken = item.meta.get(PICTURE) is not None, bool(item.text)
+    shown, spoken = item.image is not None, bool(item.text)
     return "image+text" if shown and spoken else "image" if shown else "text"
 
 

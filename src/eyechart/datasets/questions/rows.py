@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from typing import TYPE_CHECKING, Any, Literal
+
+from eyechart.io.cells import csv_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -134,11 +134,7 @@ class RowTable:
 
     def to_csv(self) -> str:
         """Write the table as CSV; a missing cell is empty."""
-        text = io.StringIO()
-        writer = csv.DictWriter(text, self.columns, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(row.to_dict() for row in self.rows)
-        return text.getvalue()
+        return csv_text([self.columns, *([row[name] for name in self.columns] for row in self.rows)])
 
     def to_pandas(self) -> pd.DataFrame:
         """Return a pandas data frame; the words NA, None and nan stay words."""

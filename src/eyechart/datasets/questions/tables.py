@@ -12,6 +12,7 @@ from eyechart.datasets.questions.rows import RowTable, as_table
 from eyechart.datasets.questions.tsv import read_tsv, write_tsv
 from eyechart.datasets.questions.xlsx import read_xlsx, write_xlsx
 from eyechart.errors import DataError
+from eyechart.io.cells import unguarded
 from eyechart.io.files import write_atomic
 from eyechart.io.json_text import to_json
 from eyechart.io.untrusted import json_lines, parse_json, read_text, text_lines
@@ -40,12 +41,13 @@ def load_table(path: Path) -> RowTable:
 
 
 def _read_csv(path: Path) -> RowTable:
-    reader = csv.DictReader(line for _, line in text_lines(path))
+    reader = csv.reader(line for _, line in text_lines(path))
     try:
-        rows = [{key: value or None for key, value in row.items() if key is not None} for row in reader]
-        return RowTable(rows, reader.fieldnames or ())
+        columns = [unguarded(name) for name in next(reader, ())]
+        rows = [[unguarded(cell) or None for cell in row] for row in reader if row]
     except csv.Error as error:
-        raise DataError(f"{path}, after line {reader.line_num}: not a table ({error}).") from error
+        raise DataError(f"{path}, after line {reader.line_num - 1}: not a table ({error}).") from error
+    return RowTable((dict(zip(columns, row, strict=False)) for row in rows), columns)
 
 
 def _read_json_lines(path: Path) -> RowTable:

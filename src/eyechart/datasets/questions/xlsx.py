@@ -16,12 +16,16 @@ from typing import Any
 
 from eyechart.datasets.questions.rows import RowTable
 from eyechart.errors import DataError, missing_extra
+from eyechart.io.cells import is_formula
 from eyechart.io.files import write_atomic
 
 LIMIT = 32_767
 """The longest text of a cell."""
 MAX_ROWS = 1_048_576
 """Rows that a sheet can have; a few bytes of XML can claim any number."""
+MAX_COLUMNS = 256
+MAX_CELLS = 10_000_000
+"""Cells of all rows together, missing ones included: each takes memory."""
 MAX_UNPACKED = 512 * 1024 * 1024
 """Bytes that all parts of the file may have together when they are unpacked."""
 # Spreadsheets write characters that XML has no room for as _x001B_; a text that looks so already is escaped as well.
@@ -63,7 +67,7 @@ def _cell(sheet: Any, value: Any) -> Any:
     text = re.sub(r"_(x[0-9A-F]{0,4})?$", "", text[:LIMIT]) if len(text) > LIMIT else text
     cell = WriteOnlyCell(sheet, text)
     cell.data_type = "s"
-    cell.quotePrefix = text.startswith(("=", "+", "-", "@"))
+    cell.quotePrefix = is_formula(str(value))  # the spreadsheet's own apostrophe, which is no part of the text
     return cell
 
 
@@ -104,20 +108,32 @@ def _check_unpacked(path: Path) -> None:
 
 
 def _first_sheet(book: Any, path: Path) -> RowTable:
-    rows = _rows(book, path)
-    columns = [str(name) for name in next(rows, ()) if name is not None]
-    filled = (row for row in rows if any(value is not None for value in row))
-    return RowTable(
-        ({name: _plain(value) for name, value in zip(columns, row, strict=False)} for row in filled), columns
-    )
-
-
-def _rows(book: Any, path: Path) -> Iterator[Sequence[Any]]:
     if not book.worksheets:
         raise DataError(f"{path} has no sheet.")
-    for number, row in enumerate(book.worksheets[0].iter_rows(values_only=True)):
-        if number >= MAX_ROWS:
+    sheet = book.worksheets[0]
+    sheet.reset_dimensions()  # what a sheet says of its own size may be wrong, and rows beyond it would be lost
+    head = next(sheet.iter_rows(max_row=1, values_only=True), ())
+    width = len(head)
+    if width > MAX_COLUMNS:
+        raise DataError(f"{path} has more than {MAX_COLUMNS} columns.")
+    places = {str(name): place for place, name in enumerate(head) if name is not None}
+    # Only as wide as the first row: openpyxl fills rows up, and one cell far to the right would make thousands.
+    rows = sheet.iter_rows(min_row=2, max_col=width or 1, values_only=True)
+    filled = _limited(rows, path, width)
+    return RowTable(({name: _plain(row[place]) for name, place in places.items()} for row in filled), places)
+
+
+def _limited(rows: Iterable[Sequence[Any]], path: Path, width: int) -> Iterator[Sequence[Any]]:
+    """Yield the rows that hold something."""
+    cells = 0
+    for number, row in enumerate(rows, 2):
+        if number > MAX_ROWS:
             raise DataError(f"{path} has more than {MAX_ROWS} rows.")
+        if row.count(None) == len(row):
+            continue
+        cells += width
+        if cells > MAX_CELLS:
+            raise DataError(f"{path} has more than {MAX_CELLS} cells.")
         yield row
 
 

@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from eyechart.errors import ModelError, OutOfMemoryError, UsageError
-from eyechart.models.encoders.onnx_parts import Parts, context_of, find_parts, read_json
+from eyechart.models.encoders.onnx_parts import Parts, context_of, find_parts
 from eyechart.models.family import path_identity
 from eyechart.models.towers.preprocess import Preprocess
+from eyechart.models.towers.small_files import load_tokenizer, read_json, tokenizing
 from eyechart.types import ModelCard, ModelSpec
 
 PADS = ("[PAD]", "<pad>", "<|endoftext|>", "</s>")
@@ -53,18 +54,18 @@ class OnnxEncoder:
     """Two ONNX towers and a tokenizer."""
 
     def __init__(self, spec: ModelSpec, parts: Parts) -> None:
-        from tokenizers import Tokenizer
-
-        self.tokenizer = Tokenizer.from_file(str(parts.tokenizer))
+        self.path = parts.tokenizer
+        self.tokenizer = load_tokenizer(parts.tokenizer)
         self.context = context_of(parts, spec, self.tokenizer)
         self.tokenizer.no_padding()
         self.tokenizer.no_truncation()
-        self.cutting = Tokenizer.from_file(str(parts.tokenizer))
+        self.cutting = load_tokenizer(parts.tokenizer)
         self.cutting.no_padding()
-        self.cutting.enable_truncation(self.context)
+        with tokenizing(str(self.path)):
+            self.cutting.enable_truncation(self.context)
         self.pad = next((i for i in map(self.tokenizer.token_to_id, PADS) if i is not None), 0)
         config = read_json(parts.transform)
-        self.preprocess = Preprocess.from_config(config)
+        self.preprocess = Preprocess.from_config(config, str(parts.transform))
         self.towers = {side: _Tower(path, spec) for side, path in (("image", parts.image), ("text", parts.text))}
         size = config.get("crop_size") or config.get("size") or {}
         self.card = ModelCard(
@@ -92,7 +93,7 @@ class OnnxEncoder:
         """Tokenise, cut with the end mark kept, pad to the longest text of the batch, run the text tower."""
         if not texts:
             return self._nothing()
-        rows = [encoding.ids for encoding in self.cutting.encode_batch(list(texts))]
+        rows = self._tokenize(self.cutting, texts)
         length = self.towers["text"].length or max(1, *map(len, rows))
         ids = np.full((len(rows), length), self.pad, np.int64)
         mask = np.zeros((len(rows), length), np.int64)
@@ -103,7 +104,11 @@ class OnnxEncoder:
 
     def truncated(self, texts: Sequence[str]) -> list[bool]:
         """Find the texts with more tokens than the context."""
-        return [len(encoding.ids) > self.context for encoding in self.tokenizer.encode_batch(list(texts))]
+        return [len(row) > self.context for row in self._tokenize(self.tokenizer, texts)]
+
+    def _tokenize(self, tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:
+        with tokenizing(str(self.path)):
+            return [encoding.ids for encoding in tokenizer.encode_batch(list(texts))]
 
     def _nothing(self) -> Vectors:
         return np.empty((0, self.card.embedding_dim or 0), np.float32)

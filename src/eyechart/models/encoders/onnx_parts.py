@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from eyechart.demo import model_folder
 from eyechart.errors import ModelError, unknown_name
+from eyechart.models.towers.small_files import TOKENIZER, read_json
 from eyechart.types import ModelSpec
 
 EMBEDDED = "eyechart-tiny"
@@ -18,7 +18,7 @@ TOWERS = {
     "text": ("text.onnx", "text_model.onnx", "textual.onnx"),
 }
 """What exporters call the towers; they may also lie in a subfolder ``onnx``."""
-TOKENIZER, TRANSFORM = "tokenizer.json", "preprocessor_config.json"
+TRANSFORM = "preprocessor_config.json"
 DEFAULT_CONTEXT = 77
 NO_LIMIT = 100_000
 
@@ -68,20 +68,13 @@ def context_of(parts: Parts, spec: ModelSpec, tokenizer: Any) -> int:
     settings = parts.tokenizer.parent / "tokenizer_config.json"
     longest = read_json(settings).get("model_max_length") if settings.is_file() else None
     for value in (spec.options.get("context_length"), parts.card.get("context_length"), saved, longest):
-        if value and value < NO_LIMIT:
+        if not value:
+            continue
+        if not isinstance(value, int | float) or isinstance(value, bool) or not value >= 1:
+            raise ModelError(f"{parts.tokenizer.parent}: the context length cannot be {value!r}.")
+        if value < NO_LIMIT:
             return int(value)
     return DEFAULT_CONTEXT
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """Read a JSON object."""
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ModelError(f"Cannot read {path} ({error}).") from error
-    if not isinstance(content, dict):
-        raise ModelError(f"{path} must hold a JSON object.")
-    return content
 
 
 def _from_folder(folder: Path, spec: ModelSpec) -> Parts:

@@ -15,6 +15,7 @@ from PIL import Image
 from eyechart.errors import ModelError, missing_extra
 from eyechart.models import hub
 from eyechart.models.family import check_path, path_identity
+from eyechart.models.towers.checkpoints import LOAD_ERRORS, load_error
 from eyechart.models.towers.torch_tools import choose_device, count_parameters, input_type, weights_digest
 from eyechart.types import ModelCard, ModelSpec, digest_json
 
@@ -66,8 +67,8 @@ class TextEncoder(SeesNothing):
         self.pooling = spec.options.get("pooling_mode")
         try:
             self.model = _pooled(spec, self.device) if self.pooling else _as_saved(spec, self.device)
-        except (OSError, ValueError, RuntimeError, KeyError) as error:
-            raise ModelError(f"sentence-transformers cannot load {spec.name} ({error}).") from error
+        except LOAD_ERRORS as error:
+            raise load_error(f"sentence-transformers {spec.name}", error) from error
         self.model.eval()
         self.context = _context(self.model, spec.options.get("max_seq_length"))
         self.model.max_seq_length = self.context

@@ -1,0 +1,224 @@
+"""Queries, where their relevant documents stand in what was found, and the scores of that."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eyechart import stats
+from eyechart.errors import DataError
+from eyechart.metrics.ranking import METRICS, NOT_FOUND, RelevantRanks, rank_in_lists, rank_relevant
+from eyechart.metrics.ranking_chance import CHANCE
+from eyechart.metrics.retrieval import Positives, top_items
+from eyechart.metrics.vectors import Vectors, unit
+from eyechart.types import Document, MeanOf, Metric, Notice, Outcome, TextCollection
+
+PRIMARY = "ndcg_at_10"
+KS = (1, 3, 5, 10, 20, 100)
+SHOWN = 5
+"""How many found documents a record names."""
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Questions:
+    """The queries that count, with what is relevant to each."""
+
+    queries: tuple[Document, ...]
+    positives: tuple[Mapping[int, float], ...]
+    """For each query, the positions of its relevant documents and how relevant they are."""
+    absent: tuple[tuple[float, ...], ...]
+    """For each query, the relevance of documents that are not in the corpus: they can never be found."""
+    left_out: tuple[str, ...] = ()
+    """The ids of queries without any relevant document."""
+
+    @property
+    def answerable(self) -> Ints:
+        """Return the positions of the queries that have at least one relevant document in the corpus."""
+        return np.array([i for i, found in enumerate(self.positives) if found], np.int64)
+
+    def only(self, keep: Ints) -> Questions:
+        """Return the queries at the positions ``keep``."""
+        parts = (tuple(part[i] for i in keep) for part in (self.queries, self.positives, self.absent))
+        return Questions(*parts)  # type: ignore[arg-type]  # in the order of the fields
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """What was found for the queries: the best items, best first, and where the relevant ones stand."""
+
+    relevant: RelevantRanks
+    top: Ints
+    """Shape (queries, SHOWN): positions of documents, -1 for none."""
+
+    def only(self, keep: Ints) -> Ranking:
+        """Return what was found for the queries at the positions ``keep``, which ascend."""
+        relevant = self.relevant
+        query = np.repeat(np.arange(len(relevant.tied)), relevant.counts)
+        rows = np.isin(query, keep)
+        place = np.searchsorted(keep, query[rows])
+        ranks, gains = relevant.ranks[rows], relevant.gains[rows]
+        return Ranking(RelevantRanks.from_rows(place, ranks, gains, relevant.tied[keep]), self.top[keep])
+
+
+def questions(collection: TextCollection, ids: Collection[str] | None = None) -> Questions:
+    """Collect the queries that count, of all or of those with some ids.
+
+    Raises:
+        DataError: If no query has a relevant document.
+    """
+    position = {document.id: i for i, document in enumerate(collection.documents)}
+    kept: list[Document] = []
+    positives: list[dict[int, float]] = []
+    absent: list[tuple[float, ...]] = []
+    left_out: list[str] = []
+    chosen = [query for query in collection.queries if ids is None or query.id in ids]
+    for query in chosen:
+        judged = {name: gain for name, gain in collection.relevance.get(query.id, {}).items() if gain > 0}
+        if judged:
+            kept.append(query)
+            positives.append({position[name]: gain for name, gain in judged.items() if name in position})
+            absent.append(tuple(gain for name, gain in judged.items() if name not in position))
+        else:
+            left_out.append(query.id)
+    if not kept:
+        raise DataError(f"None of the {len(chosen)} queries has a relevant document.", advice="Check the qrels.")
+    return Questions(tuple(kept), tuple(positives), tuple(absent), tuple(left_out))
+
+
+def rank_all(asked: Questions, queries: Vectors, documents: Vectors) -> Ranking:
+    """Rank the whole corpus by cosine. No document is left out, whatever its id: not even the query's own.
+
+    Args:
+        asked: The queries.
+        queries: Their vectors.
+        documents: The vectors of all documents.
+    """
+    queries, documents = unit(queries), unit(documents)
+    positives, gains, chosen = _flat(asked)
+    relevant = rank_relevant(queries[chosen], documents, positives, gains) if len(chosen) else None
+    items, _ = top_items(queries, documents, min(SHOWN, len(documents)))
+    return Ranking(_with_absent(asked, relevant, chosen), items)
+
+
+def shortlist(queries: Vectors, documents: Vectors, depth: int) -> Ints:
+    """Return the ``depth`` best documents of each query, best first: what a reranker reads."""
+    items, _ = top_items(unit(queries), unit(documents), depth)
+    return items
+
+
+def rank_lists(asked: Questions, items: Ints, scores: Floats) -> Ranking:
+    """Rank shortlists by a reranker's scores; what is not on them is not found."""
+    positives, gains, chosen = _flat(asked)
+    relevant = rank_in_lists(items[chosen], scores[chosen], positives, gains) if len(chosen) else None
+    order = np.argsort(-scores, axis=1, kind="stable")[:, :SHOWN]
+    return Ranking(_with_absent(asked, relevant, chosen), np.take_along_axis(items, order, axis=1))
+
+
+def _flat(asked: Questions) -> tuple[Positives, Floats, Ints]:
+    """Lay out the relevant documents of the answerable queries one after the other."""
+    chosen = asked.answerable
+    found = [asked.positives[i] for i in chosen]
+    items = np.array([item for one in found for item in one], np.int64)
+    gains = np.array([gain for one in found for gain in one.values()], np.float64)
+    starts = np.concatenate([[0], np.cumsum([len(one) for one in found])[:-1]]).astype(np.int64)
+    return Positives(items, starts[: len(found)]), gains, chosen
+
+
+def _with_absent(asked: Questions, relevant: RelevantRanks | None, chosen: Ints) -> RelevantRanks:
+    """Add the relevant documents that are not in the corpus."""
+    query = np.repeat(np.arange(len(asked.absent)), [len(gains) for gains in asked.absent])
+    gains = np.array([gain for one in asked.absent for gain in one], np.float64)
+    ranks = np.full(len(query), NOT_FOUND)
+    tied = np.zeros(len(asked.queries), bool)
+    if relevant is not None:
+        query = np.concatenate([np.repeat(chosen, relevant.counts), query])
+        ranks = np.concatenate([relevant.ranks, ranks])
+        gains = np.concatenate([relevant.gains, gains])
+        tied[chosen] = relevant.tied
+    return RelevantRanks.from_rows(query, ranks, gains, tied)
+
+
+def score(asked: Questions, ranking: Ranking, collection: TextCollection, ks: Sequence[int] = KS) -> Outcome:
+    """Compute ndcg, map, mrr, recall, precision and hit_rate at each k, as MTEB names them: ``ndcg_at_10``.
+
+    Conventions: `eyechart.metrics.ranking`. Queries with the same relevant documents (the texts of one image) count
+    as one independent unit for the intervals.
+    """
+    values = {(name, k): metric(ranking.relevant, k) for name, metric in METRICS.items() for k in ks}
+    units = _units(asked)
+    metrics = {}
+    for (measure, k), per_query in values.items():
+        name = f"{measure}_at_{k}"
+        low, high = stats.mean_interval(per_query, units) or (None, None)
+        metrics[name] = Metric(
+            float(per_query.mean()),
+            low,
+            high,
+            chance=_chance(asked, len(collection.documents), measure, k),
+            n=int(units.max()) + 1,
+            primary=name == PRIMARY,
+            mean_of=MeanOf(name, cluster="unit"),
+        )
+    return Outcome(
+        metrics=metrics,
+        records=list(_records(asked, ranking, collection, values, units)),
+        notices=list(_notices(asked, ranking)),
+        details={"documents": len(collection.documents), "queries": len(asked.queries), "main_score": PRIMARY},
+    )
+
+
+def _units(asked: Questions) -> Ints:
+    """Number the independent units; queries without a document in the corpus are one each."""
+    keys: dict[object, int] = {}
+    return np.array([keys.setdefault(tuple(sorted(found)) or i, len(keys)) for i, found in enumerate(asked.positives)])
+
+
+def _chance(asked: Questions, gallery: int, name: str, k: int) -> float:
+    pairs = [(len(found), len(found) + len(lost)) for found, lost in zip(asked.positives, asked.absent, strict=True)]
+    kinds, counts = np.unique(np.array(pairs), axis=0, return_counts=True)
+    values = [CHANCE[name](gallery, int(found), int(total), k) for found, total in kinds]
+    return float(np.average(values, weights=counts))
+
+
+def _records(
+    asked: Questions,
+    ranking: Ranking,
+    collection: TextCollection,
+    values: Mapping[tuple[str, int], Floats],
+    units: Ints,
+) -> Iterator[dict[str, Any]]:
+    names = [document.id for document in collection.documents]
+    best = ranking.relevant.best
+    for i, query in enumerate(asked.queries):
+        yield {
+            "id": query.id,
+            "query": "text",
+            "text": query.text,
+            **{key: query.meta[key] for key in ("image_id",) if key in query.meta},
+            "unit": int(units[i]),
+            "rank": int(best[i]) if best[i] != NOT_FOUND else None,
+            "relevant": [names[item] for item in asked.positives[i]],
+            "tied": bool(ranking.relevant.tied[i]),
+            **{f"{measure}_at_{k}": round(float(column[i]), 12) for (measure, k), column in values.items()},
+            "top": [names[item] for item in ranking.top[i] if item >= 0],
+        }
+
+
+def _notices(asked: Questions, ranking: Ranking) -> Iterator[Notice]:
+    if asked.left_out:
+        text = f"{len(asked.left_out)} queries have no relevant document and are left out."
+        yield Notice("queries_without_relevant", len(asked.left_out), text)
+    lost = sum(len(gains) for gains in asked.absent)
+    if lost:
+        text = f"{lost} relevant documents are not in the corpus; they count as not found."
+        yield Notice("absent_documents", lost, text)
+    tied = int(ranking.relevant.tied.sum())
+    if tied:
+        yield Notice("ties", tied, f"{tied} queries tie with a wrong answer; ties count against the right one.")
