@@ -13,7 +13,8 @@ from eyechart import stats
 from eyechart.errors import DataError
 from eyechart.metrics.ranking import METRICS, NOT_FOUND, RelevantRanks, rank_in_lists, rank_relevant
 from eyechart.metrics.ranking_chance import CHANCE
-from eyechart.metrics.retrieval import Positives, top_items
+from eyechart.metrics.retrieval import top_items
+from eyechart.metrics.search import Positives
 from eyechart.metrics.vectors import Vectors, unit
 from eyechart.types import Document, MeanOf, Metric, Notice, Outcome, TextCollection
 
