@@ -124,8 +124,8 @@ def plan_jobs(config: Config, say: Callable[[str], object] = warnings.warn) -> l
     planner, left_out = Planner(), dict[str, LanguageError]()
     benchmarks: dict[tuple[str, str, str], PlannedBenchmark] = {}
     specs, names = model_specs(config), dataset_names(config)
-    if not config.skip_existing:
-        # Before a dataset is opened, which may take a download; with --skip_existing only models that have work to do.
+    if not config.skip_existing and config.questions.mode != "eval":
+        # Before a dataset is opened, which may take a download; here only models that surely have work to do.
         for spec in specs:
             planner.check(*_in_role(config, spec, names[0], planner))
     for (number, name), language, task in product(
