@@ -13,7 +13,7 @@ from typing import Any
 
 from eyechart.metrics.answers import EXTRACTORS
 from eyechart.metrics.cells import Row, as_score, as_text, is_missing, options_of
-from eyechart.metrics.choices import NO_OPTION, Extraction
+from eyechart.metrics.texts.choices import NO_OPTION, Extraction
 from eyechart.scorers.judges import ChoiceForm
 from eyechart.scorers.scorer import JUDGE, UNDECIDED, Score, Scorer, pick
 from eyechart.scorers.tables import Rows, by_column, grouped, mean, need

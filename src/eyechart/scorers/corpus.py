@@ -6,7 +6,7 @@ from statistics import fmean
 
 from eyechart.metrics.captions import score_captions
 from eyechart.metrics.cells import Row, as_text, text_list
-from eyechart.metrics.vcr import TOKENIZERS, best_span, vcr_answers
+from eyechart.metrics.texts.vcr import TOKENIZERS, best_span, vcr_answers
 from eyechart.scorers.scorer import Score, Scorer
 from eyechart.scorers.tables import need
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from eyechart.metrics.answers import infer_choice
 from eyechart.metrics.cells import LETTERS, Row, as_text, text_list
-from eyechart.metrics.math_answers import math_equal
+from eyechart.metrics.texts.math_answers import math_equal
 from eyechart.scorers.judges import ExtractForm
 from eyechart.scorers.scorer import JUDGE, UNDECIDED, Score, Scorer
 from eyechart.scorers.tables import Rows, need, score_of, scored_rows

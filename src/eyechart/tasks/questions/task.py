@@ -24,9 +24,9 @@ from eyechart.scorers.judges import JUDGE_SETTINGS, Judge
 from eyechart.scorers.scoring import EXACT, Scored, check_scoring, score_rows
 from eyechart.tasks.base import Material, Prediction, Task
 from eyechart.tasks.labelled import wants_full
-from eyechart.tasks.own_evaluation import own_outcome
-from eyechart.tasks.question_answers import AnsweredRows, answers_of, questions_of
-from eyechart.tasks.question_outcome import CATEGORIES, Questions
+from eyechart.tasks.questions.answers import AnsweredRows, answers_of, questions_of
+from eyechart.tasks.questions.outcome import CATEGORIES, QuestionScores
+from eyechart.tasks.questions.own_evaluation import own_outcome
 from eyechart.types import DatasetInfo, Metric, ModelSpec, Notice, Outcome, Role
 
 SETTINGS: Mapping[str, Any] = {
@@ -173,7 +173,9 @@ class QuestionAnswering(Task):
         if prediction.returned:
             decided_by = f"{_benchmark(prediction.info, settings).dataset_class}.evaluate"
             return own_outcome(prediction.returned, prediction.answered, decided_by, prediction.notices)
-        return Questions(prediction.runs, prediction.clusters or {}, wants_full(settings), prediction.notices).outcome()
+        return QuestionScores(
+            prediction.runs, prediction.clusters or {}, wants_full(settings), prediction.notices
+        ).outcome()
 
 
 def _benchmark(info: DatasetInfo, settings: Mapping[str, Any]) -> QuestionBenchmark:

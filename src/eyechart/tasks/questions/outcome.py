@@ -21,7 +21,7 @@ _COPIED = ("l2-category", "split", "g_index")
 
 
 @dataclass(frozen=True)
-class Questions:
+class QuestionScores:
     """The scores of all repeats, and which questions are about the same images."""
 
     runs: Sequence[Scored]
