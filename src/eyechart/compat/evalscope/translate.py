@@ -93,7 +93,7 @@ class _ClipTranslation:
         folder = self.layout.model_folder([entry.model_name], [spec.what, entry.prompt])
         output = result_path(folder, name, benchmark.task_name, settings.language or "en")
         if not (settings.skip_existing and output.exists()):  # see `eyechart.plan.plan_jobs`
-            self.planner.check(spec, role)
+            benchmark.task.check_family(self.planner.check(spec, role))
         return Job(
             model=spec,
             dataset=benchmark.dataset,
