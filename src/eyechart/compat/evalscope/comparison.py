@@ -52,7 +52,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class RetrievalComparison:
     """All ways, best first."""
 
     dataset: str
@@ -118,7 +118,7 @@ def _image_ranks(result: Result) -> dict[Key, float]:
     return ranks
 
 
-def compare(dataset: str, ways: Sequence[Way], ks: Sequence[int]) -> Comparison:
+def compare(dataset: str, ways: Sequence[Way], ks: Sequence[int]) -> RetrievalComparison:
     """Put ways into figures, best first, on the queries that all of them have.
 
     The main k is the first one that is smaller than the gallery: beyond that, everybody finds everything.
@@ -146,10 +146,10 @@ def compare(dataset: str, ways: Sequence[Way], ks: Sequence[int]) -> Comparison:
         )
         for way, p in zip(order, [None, *corrected], strict=True)
     ]
-    return Comparison(dataset, tuple(rows), tuple(sorted(ks)), main, len(keys), len(sizes))
+    return RetrievalComparison(dataset, tuple(rows), tuple(sorted(ks)), main, len(keys), len(sizes))
 
 
-def as_markdown(table: Comparison, missing: int = 0) -> str:
+def as_markdown(table: RetrievalComparison, missing: int = 0) -> str:
     """Write the table for people."""
     heads = ["search in", "model", *(f"recall@{k}" for k in table.ks), f"behind the best @{table.main}", "p"]
     chance = ", ".join(f"{stats.chance_hit_rate(table.images, 1, k):.3f} @{k}" for k in table.ks)
@@ -171,7 +171,7 @@ def _probability(p: float) -> str:
     return f"{p:.3f}" if p >= 0.0005 else "< 0.001"
 
 
-def as_csv(table: Comparison) -> str:
+def as_csv(table: RetrievalComparison) -> str:
     """Write the table for spreadsheets."""
     heads = [f"{part}@{k}" for k in table.ks for part in ("recall", "low", "high")]
     rows: list[list[Any]] = [["search_in", "model", *heads, "p_value"]]
@@ -181,7 +181,7 @@ def as_csv(table: Comparison) -> str:
     return csv_text(rows)
 
 
-def as_json(table: Comparison) -> dict[str, Any]:
+def as_json(table: RetrievalComparison) -> dict[str, Any]:
     """Return the table as plain values."""
     rows = [
         {
