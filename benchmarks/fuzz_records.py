@@ -20,7 +20,7 @@ from eyechart.report.page import make_page
 from eyechart.report.payload import make_payload
 from eyechart.results import Result, read_result, write_result
 from eyechart.store.answers import Responses
-from eyechart.store.vectors import Table, text_digests
+from eyechart.store.vectors import VectorTable, text_digests
 from eyechart.tasks.classifier_files import load_mean
 from eyechart.tasks.prompts import check_template, class_texts
 from eyechart.types import Answer, DatasetInfo, MeanOf, Metric
@@ -244,7 +244,7 @@ def read_store(data: bytes, folder: Path) -> None:
         load_mean([path], 3)
         return
     keys = text_digests(["a", "b", "c"], "en")
-    stored = Table(folder)
+    stored = VectorTable(folder)
     there = keys[~stored.missing(keys)]
     stored.get(there)
 

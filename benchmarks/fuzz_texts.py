@@ -214,8 +214,8 @@ def score_some(data: bytes, _: Path) -> None:
     judge = judges.Judge(
         "j", lambda prompts, _: [(prompt.id, judges.Answer(REPLIES[len(data) % 5])) for prompt in prompts]
     )
-    found = score_rows(content["rows"], benchmark, extractor="strict" if content["strict"] else "vlmeval", judge=judge)
-    assert found.table is not None
+    scored = score_rows(content["rows"], benchmark, extractor="strict" if content["strict"] else "vlmeval", judge=judge)
+    scored.scorer.numbers(scored.table)
 
 
 REPLIES = ("A", "Yes", "0.5", "14", '{"Creativity": 5}')

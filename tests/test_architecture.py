@@ -40,7 +40,7 @@ ARROWS = {
     "run": f"{BELOW} config plan session results tasks inference manifest",
     "engine": f"{BELOW} run session inference tasks",
     "compat.vlmevalkit": f"{BELOW} api datasets scorers models inference store metrics",
-    "compat.evalscope": f"{BELOW} api config plan run session models datasets tasks results stats inference store",
+    "compat.evalscope": f"{BELOW} api config outputs plan run session manifest models datasets tasks results stats",
     "vlm": "compat.vlmevalkit",
     "report": f"{BELOW} results stats metrics",
     "doctor": f"{BELOW} models datasets store",

@@ -16,7 +16,7 @@ from eyechart.compat.vlmevalkit import ImageBaseDataset
 from eyechart.datasets.jsonl import open_jsonl
 from eyechart.datasets.questions.messages import to_messages
 from eyechart.datasets.remote import download
-from eyechart.datasets.remote.download import Head, read_small, refuse_inward
+from eyechart.datasets.remote.download import ResponseHead, read_small, refuse_inward
 from eyechart.datasets.selection import open_selection
 from eyechart.datasets.table import open_table
 from eyechart.errors import DataError
@@ -201,7 +201,7 @@ def test_a_download_that_brings_more_than_was_promised_is_given_up(site, tmp_pat
             yield SimpleNamespace(advance=arrived.append)
 
     with httpx2.Client(trust_env=False) as client, pytest.raises(DataError, match="bytes arrived instead of 1000"):
-        download.download(client, f"{address}/endless", tmp_path / "0.tar", Head(1000, ""), Counting())
+        download.download(client, f"{address}/endless", tmp_path / "0.tar", ResponseHead(1000, ""), Counting())
     assert sum(arrived) < 1_000_000 < 200 * 100_000
     assert sum(path.stat().st_size for path in tmp_path.iterdir()) == 0
 

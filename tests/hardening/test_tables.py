@@ -5,13 +5,13 @@ import io
 import json
 
 import pytest
-from eyechart.vlm.tables import dump, load_table
-from eyechart.vlm.xlsx import read_xlsx, write_xlsx
 from hypothesis import given
 from hypothesis import strategies as st
 
 from eyechart.cli import main
 from eyechart.compat.evalscope.comparison import Way, as_csv, as_markdown, compare
+from eyechart.datasets.questions.tables import dump, load_table
+from eyechart.datasets.questions.xlsx import read_xlsx, write_xlsx
 from eyechart.io.cells import csv_text, guarded, is_formula, unguarded
 from eyechart.report.load import load_results
 

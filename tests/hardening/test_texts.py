@@ -26,7 +26,7 @@ from eyechart.report.load import load_results
 from eyechart.report.payload import make_payload
 from eyechart.results import read_result
 from eyechart.store.answers import Responses
-from eyechart.store.vectors import Table, text_digests
+from eyechart.store.vectors import VectorTable, text_digests
 from eyechart.tasks.prompts import check_template, fill
 from eyechart.types import DatasetSpec
 from support.data import png, write_retrieval
@@ -223,7 +223,7 @@ def test_vectors_that_are_not_finite_are_never_stored(bad, tmp_path):
     vectors[1, 2] = bad
 
     with pytest.raises(EyechartError, match="NaN or infinite"):
-        Table(tmp_path).add(text_digests(["a", "b"], "en"), vectors)
+        VectorTable(tmp_path).add(text_digests(["a", "b"], "en"), vectors)
     assert not list(tmp_path.iterdir())
 
 

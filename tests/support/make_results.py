@@ -56,7 +56,7 @@ class Made:
     """What a made-up result consists of before it is written."""
 
     metrics: Mapping[str, float]
-    intervals: Mapping[str, tuple[float, float]]
+    intervals: Mapping[str, tuple[float, float] | None]
     chance: Mapping[str, float]
     records: Sequence[Mapping[str, Any]]
     details: Mapping[str, Any] = field(default_factory=dict)
@@ -81,7 +81,7 @@ def write(
         task=task,
         language=language,
         metrics=made.metrics,
-        intervals=made.intervals,
+        intervals={name: ends for name, ends in made.intervals.items() if ends},
         chance=made.chance,
         counts={"listed": n, "scored": n, "failed": 0} | parts.pop("counts", {}),
         notices=parts.pop("notices", ()),
@@ -146,13 +146,13 @@ def classification(
     recall = {str(c): float(correct[labels == c].mean()) for c in range(classes) if (labels == c).any()}
     metrics = {"acc1": float(correct.mean()), "mean_per_class_recall": float(np.mean(list(recall.values())))}
     intervals = {
-        "acc1": stats.wilson(int(correct.sum()), n),
+        "acc1": stats.proportion(int(correct.sum()), n),
         "mean_per_class_recall": stats.mean_recall_interval(correct, labels),
     }
     chance = {"acc1": 1 / classes, "mean_per_class_recall": 1 / classes}
     if classes >= 5:
         metrics["acc5"] = float((ranks <= 5).mean())
-        intervals["acc5"] = stats.wilson(int((ranks <= 5).sum()), n)
+        intervals["acc5"] = stats.proportion(int((ranks <= 5).sum()), n)
         chance["acc5"] = min(1.0, 5 / classes)
     details = {"classnames": names, "per_class_recall": recall, "templates": ["a photo of a {c}."]} | extra
     return Made(metrics, intervals, chance, records, details)
@@ -202,10 +202,10 @@ def retrieval(
     for k in (1, 5, 10):
         hits = text_ranks <= k
         metrics[f"image_retrieval_recall@{k}"] = float(hits.mean())
-        intervals[f"image_retrieval_recall@{k}"] = stats.clustered_proportion(hits.sum(axis=1), np.full(n, captions))
+        intervals[f"image_retrieval_recall@{k}"] = stats.mean_interval(hits.ravel(), np.repeat(np.arange(n), captions))
         chance[f"image_retrieval_recall@{k}"] = k / n
         metrics[f"text_retrieval_recall@{k}"] = float((image_ranks <= k).mean())
-        intervals[f"text_retrieval_recall@{k}"] = stats.wilson(int((image_ranks <= k).sum()), n)
+        intervals[f"text_retrieval_recall@{k}"] = stats.proportion(int((image_ranks <= k).sum()), n)
         chance[f"text_retrieval_recall@{k}"] = stats.chance_hit_rate(n * captions, captions, k)
     return Made(metrics, intervals, chance, records, {"images": n, "captions": n * captions})
 
@@ -219,7 +219,7 @@ def multilabel(model: FakeModel, *, n: int, classes: int = 8, seed: int = 0) -> 
         present * (1 + 0.5 * model.skill) + own.normal(0, 1, (n, classes)) + shared.normal(0, 0.3, (n, 1)), 4
     )
     value = stats.mean_average_precision(scores, present)
-    interval = stats.average_precision_interval(scores, present, rounds=200)
+    interval = stats.average_precision_interval(scores, present)
     per_class = {str(c): stats.mean_average_precision(scores[:, [c]], present[:, [c]]) for c in range(classes)}
     records = [
         {"id": f"m{i:06d}", "labels": np.flatnonzero(present[i]).tolist(), "scores": scores[i].tolist()}
@@ -256,7 +256,7 @@ def questions(model: FakeModel, *, n: int, seed: int = 0) -> Made:
         )
     judged = [record["correct"] for record in records if record["correct"] is not None]
     hits = sum(judged)
-    return Made({"acc": hits / len(judged)}, {"acc": stats.wilson(hits, len(judged))}, {"acc": 0.25}, records)
+    return Made({"acc": hits / len(judged)}, {"acc": stats.proportion(hits, len(judged))}, {"acc": 0.25}, records)
 
 
 def sensitivity(made: Made, seed: int = 0) -> dict[str, Any]:

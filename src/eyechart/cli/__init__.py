@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None, *, program: str = "eyechart") -
 
 def make_parser(program: str, wanted: str | None = None) -> argparse.ArgumentParser:
     """Build the parser; only the wanted command's flags are added, so that others cost nothing."""
-    parser = _Parser(prog=program, description="The vision test for vision-language models.")
+    parser = _CommandParser(prog=program, description="The vision test for vision-language models.")
     parser.add_argument("--version", action="version", version=f"eyechart {_version()}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, summary in COMMANDS.items():
@@ -63,7 +63,7 @@ def make_parser(program: str, wanted: str | None = None) -> argparse.ArgumentPar
     return parser
 
 
-class _Parser(argparse.ArgumentParser):
+class _CommandParser(argparse.ArgumentParser):
     """Repeats arguments visibly: a shell may have taken them from the names of files."""
 
     def error(self, message: str) -> NoReturn:
@@ -78,12 +78,12 @@ class _Formatter(argparse.ArgumentDefaultsHelpFormatter):
 
 
 def main_clip_benchmark() -> int:
-    """Entry point of the ``clip_benchmark`` alias."""
+    """CatalogueEntry point of the ``clip_benchmark`` alias."""
     return main(program="clip_benchmark")
 
 
 def main_export_wds() -> int:
-    """Entry point of the ``clip_benchmark_export_wds`` alias: its flags are those of ``export``."""
+    """CatalogueEntry point of the ``clip_benchmark_export_wds`` alias: its flags are those of ``export``."""
     return main(["export", *sys.argv[1:]], program="clip_benchmark_export_wds")
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from eyechart.datasets.catalogue import Entry, Source
+    from eyechart.datasets.catalogue import CatalogueEntry, Source
 
 from eyechart.cli import _model_card
 from eyechart.io.terminal import write_output
@@ -88,7 +88,7 @@ def _dataset(args: argparse.Namespace) -> Facts | None:
     }
 
 
-def _prompts(entry: Entry) -> Facts:
+def _prompts(entry: CatalogueEntry) -> Facts:
     borrowed = "prompt pack, imagenet1k (it has none of its own)"
     templates = f"prompt pack, {entry.templates}" if entry.templates else borrowed
     return {

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from eyechart.datasets import jsonl, pairs, selection
-from eyechart.datasets.catalogue import Catalogue, Entry, load_catalogue
+from eyechart.datasets.catalogue import Catalogue, CatalogueEntry, load_catalogue
 from eyechart.datasets.choose import Place, choose_place, hub_address, prompt_options
 from eyechart.datasets.custom import find_custom
 from eyechart.datasets.layout import is_url, is_webdataset
@@ -119,7 +119,7 @@ def _prefixed(reader: str, rest: str, root: str, options: dict[str, Any], catalo
     return Place("wds", known or root, prompt_options(entry))
 
 
-def _hub_place(entry: Entry, options: Mapping[str, Any]) -> str | None:
+def _hub_place(entry: CatalogueEntry, options: Mapping[str, Any]) -> str | None:
     return next((found for source in entry.sources if (found := hub_address(source, options))), None)
 
 

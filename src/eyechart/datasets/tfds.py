@@ -42,7 +42,7 @@ def open_tfds(spec: DatasetSpec) -> LazyDataset[int]:
     label = settings.get("label", "label")
     texts = read_class_texts(None, spec, _names(builder, label))
     info = class_info(spec, "classification", texts, str(builder.data_dir))
-    make = _Maker(rows, LABELS.get(label) or _Field(label), settings.get("scale", 1), spec.name)
+    make = _RecordMaker(rows, LABELS.get(label) or _Field(label), settings.get("scale", 1), spec.name)
     return LazyDataset(info, range(len(rows)), make, partial(_content, builder, split, label))
 
 
@@ -54,7 +54,7 @@ def _content(builder: Any, split: str, label: str) -> str:
 
 
 @dataclass(frozen=True)
-class _Maker:
+class _RecordMaker:
     rows: Sequence[Mapping[str, Any]]
     label: Callable[[Mapping[str, Any]], int]
     scale: int

@@ -13,7 +13,7 @@ from eyechart.io.stopwatch import Stopwatch
 from eyechart.manifest import Embedded, Failure, Manifest
 from eyechart.metrics.vectors import Vectors
 from eyechart.models.lazy import LazyModel
-from eyechart.store.vectors import EmbeddingStore, Table, text_digests
+from eyechart.store.vectors import EmbeddingStore, VectorTable, text_digests
 from eyechart.types import ModelCard, Notice, OnError, Sample
 
 
@@ -72,7 +72,7 @@ class StoredEmbeddings:
             vectors = table.get(manifest.digests[kept])
         return Embedded(vectors, kept, tuple(failures))
 
-    def _table(self, role: str = "image") -> Table:
+    def _table(self, role: str = "image") -> VectorTable:
         return self.store.table(self.card.fingerprint, role)
 
     def _embed(self, manifest: Manifest, keys: set[bytes]) -> list[Failure]:

@@ -19,7 +19,7 @@ from eyechart.io.progress import Bar
 from eyechart.io.stopwatch import Stopwatch
 from eyechart.manifest import Failure
 from eyechart.models.lazy import LazyModel
-from eyechart.store.vectors import Table
+from eyechart.store.vectors import VectorTable
 from eyechart.types import OnError, Sample
 
 FLUSH_ROWS = 4096
@@ -31,7 +31,7 @@ FLUSH_SECONDS = 20.0
 class _Buffer:
     """Vectors on their way to the store."""
 
-    table: Table
+    table: VectorTable
     watch: Stopwatch
     keys: list[bytes] = field(default_factory=list)
     vectors: list[NDArray[np.float32]] = field(default_factory=list)
@@ -58,7 +58,7 @@ class _Buffer:
 def embed_images(
     samples: Iterable[tuple[bytes, Sample]],
     model: LazyModel,
-    table: Table,
+    table: VectorTable,
     *,
     batch_size: int,
     workers: int,
@@ -160,7 +160,7 @@ def embed_texts(
     texts: list[str],
     keys: NDArray[np.uint8],
     model: LazyModel,
-    tables: tuple[Table, Table],
+    tables: tuple[VectorTable, VectorTable],
     *,
     batch_size: int,
     language: str,

@@ -141,9 +141,4 @@ def is_file(path: Path) -> bool:
 
 def is_number(value: object) -> bool:
     """Tell whether a value that was read is a finite number; true and false are none."""
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        return False
-    try:
-        return math.isfinite(value)
-    except OverflowError:  # an integer of hundreds of digits, which nobody can compute with
-        return False
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -136,12 +137,18 @@ def per_class_recall(correct: NDArray[np.bool_], labels: Ints, n_classes: int) -
     return {int(i): float(hits[i] / total[i]) for i in np.flatnonzero(total)}
 
 
-def average_precision(scores: Vectors, present: NDArray[np.bool_]) -> float:
+def average_precision(scores: NDArray[np.floating[Any]], present: NDArray[np.bool_]) -> float:
     """Non-interpolated average precision of one class: mean precision at each positive, in order of score.
 
     Among equal scores the negatives come first. Without ties this is sklearn's ``average_precision_score``.
     """
+    _, places = ranked_positives(scores, present)
+    return float(np.mean(np.arange(1, len(places) + 1) / (places + 1))) if len(places) else float("nan")
+
+
+def ranked_positives(
+    scores: NDArray[np.floating[Any]], present: NDArray[np.bool_]
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Order samples by falling score, the negatives first among equals; return the order and the positives' places."""
     order = np.lexsort((present, -scores))
-    hits = present[order]
-    positions = np.flatnonzero(hits) + 1
-    return float(np.mean(np.arange(1, len(positions) + 1) / positions)) if len(positions) else float("nan")
+    return order, np.flatnonzero(present[order])

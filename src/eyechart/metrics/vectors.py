@@ -1,4 +1,4 @@
-"""Vectors: unit length, averaging, and exact duplicates."""
+"""Vectors: unit length, averaging, exact duplicates, and those that say nothing."""
 
 from __future__ import annotations
 
@@ -7,16 +7,55 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from eyechart.errors import ModelError
+
 Vectors = NDArray[np.float32]
+Flags = NDArray[np.bool_]
+
+PLAIN_LENGTHS = (1e-15, 1e18)
+"""Between these, the squares of a float32 row neither vanish nor overflow."""
+ROUNDING = 2.0**-22
+"""How much rows may differ, as a share of their largest number, and still be one row that was scaled or rounded."""
 
 
 def unit(vectors: Vectors) -> Vectors:
-    """Scale each row to length one, in float32. A zero row stays zero: it is similar to nothing."""
+    """Scale each row to length one, in float32, however short or long it is. A zero row stays zero.
+
+    Raises:
+        ModelError: If a row holds NaN or infinity, which would win or lose every comparison.
+    """
     vectors = np.asarray(vectors, np.float32)
-    norm = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        norm = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    plain = (norm > PLAIN_LENGTHS[0]) & (norm < PLAIN_LENGTHS[1])
     out = np.zeros_like(vectors)
-    np.divide(vectors, norm, out=out, where=norm > 0)
+    np.divide(vectors, norm, out=out, where=plain)
+    odd = ~plain[..., 0]
+    if odd.any():
+        out[odd] = _unit_of_odd(vectors[odd].astype(np.float64))
     return out
+
+
+def _unit_of_odd(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Scale rows that are very long, very short or zero, in float64."""
+    if not np.isfinite(rows).all():
+        bad = int((~np.isfinite(rows).all(axis=-1)).sum())
+        raise ModelError(f"{bad} vectors hold NaN or infinite values.", advice="Check the model or the classifier file.")
+    norm = np.linalg.norm(rows, axis=-1, keepdims=True)
+    return np.divide(rows, norm, out=np.zeros_like(rows), where=norm > 0)
+
+
+def zero_rows(vectors: Vectors) -> Flags:
+    """Tell which rows are zero: they are similar to nothing, and what is right but zero is never found."""
+    return ~vectors.any(axis=1)
+
+
+def all_alike(vectors: Vectors) -> bool:
+    """Tell whether all rows are the same up to rounding."""
+    if len(vectors) < 2:
+        return False
+    room = ROUNDING * float(np.abs(vectors[0]).max(initial=0))
+    return all(bool((np.abs(vectors[part] - vectors[0]) <= room).all()) for part in _parts(vectors, np.arange(len(vectors))))
 
 
 def mean_of_units(vectors: Vectors, starts: NDArray[np.int64]) -> Vectors:

@@ -1,8 +1,8 @@
 """Paired comparison of two models on the same samples.
 
-Differences carry an interval (paired bootstrap, images resampled whole) and a p-value: McNemar's exact test where
-every sample is right or wrong and stands for itself, the bootstrap's elsewhere; Holm's correction over the
-benchmarks. Only `eyechart.stats` computes; this module pairs, refuses and words.
+Differences carry an interval and a p-value of one and the same test (`eyechart.stats.paired_test`), images being the
+independent units; Holm's correction over the benchmarks. Only `eyechart.stats` computes; this module pairs, refuses
+and words.
 """
 
 from __future__ import annotations
@@ -22,9 +22,8 @@ from eyechart.stats.significance import discordant
 
 LEVEL = 0.95
 POWER = 0.8
-ROUNDS = 10_000
-PRECISION_ROUNDS = 500
-"""Resamples for mean average precision, which must be computed anew for each."""
+UNKNOWN = stats.Interval(-1.0, 1.0)
+"""All that is known of a difference where there are too few samples for an interval."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +74,6 @@ def compare(
     metric: str | None = None,
     allow: Collection[str] = (),
     cache: RecordsCache | None = None,
-    rounds: int = ROUNDS,
 ) -> Comparison:
     """Compare two rows of a table on every benchmark that both have.
 
@@ -86,7 +84,6 @@ def compare(
         metric: This metric only; else each benchmark's main ones.
         allow: Aspects (see `eyechart.report.pairing.ASPECTS`) that may differ on purpose.
         cache: Where records already read are kept.
-        rounds: Bootstrap resamples.
 
     Raises:
         UsageError: If dataset, split, prompts or task version differ, or nothing can be compared.
@@ -99,7 +96,7 @@ def compare(
         if column.benchmark not in shared:
             continue
         pairs = [cache.columns(row, column.benchmark) for row in (first, second)]
-        line = compare_columns(table.benchmarks[column.benchmark], column.metric, pairs[0], pairs[1], rounds)
+        line = compare_columns(table.benchmarks[column.benchmark], column.metric, pairs[0], pairs[1])
         if line is not None:
             lines.append(line)
     if not lines:
@@ -117,7 +114,7 @@ def correct_for_many(lines: Sequence[Difference]) -> tuple[Difference, ...]:
 
 
 def compare_columns(
-    benchmark: Benchmark, metric: str, first: Columns | None, second: Columns | None, rounds: int = ROUNDS
+    benchmark: Benchmark, metric: str, first: Columns | None, second: Columns | None
 ) -> Difference | None:
     """Compare two models' records by one metric; None if they cannot be paired or the metric is not known here."""
     if first is None or second is None or first.form != second.form:
@@ -135,9 +132,7 @@ def compare_columns(
         return None
     a, b = (part.values[np.isin(part.rows, rows)] for part in parts if part is not None)
     clusters = [paired.columns[0].cluster[i] for i in rows] if parts[0].clustered else None
-    return _difference(
-        benchmark, metric, a, b, clusters=clusters, binary=parts[0].binary, unmatched=paired.unmatched, rounds=rounds
-    )
+    return _difference(benchmark, metric, a, b, clusters=clusters, binary=parts[0].binary, unmatched=paired.unmatched)
 
 
 def _difference(
@@ -149,16 +144,14 @@ def _difference(
     clusters: Sequence[str] | None,
     binary: bool,
     unmatched: int,
-    rounds: int,
 ) -> Difference:
-    boot = stats.paired_bootstrap(b, a, clusters, rounds=rounds, level=LEVEL)
+    found = stats.paired_test(b, a, clusters, level=LEVEL)
     only_first = only_second = None
-    p_value, test = boot.p_value, "paired bootstrap"
-    detectable: float | None = _detectable(boot.interval)
+    interval = found.interval or UNKNOWN
+    detectable: float | None = _detectable(interval)
     if binary:
         only_first, only_second = discordant((a > 0).tolist(), (b > 0).tolist())
         if clusters is None:
-            p_value, test = stats.mcnemar_exact(only_first, only_second), "exact McNemar"
             disagreement = (only_first + only_second) / a.size
             detectable = stats.smallest_detectable_difference(a.size, disagreement, 1 - LEVEL, POWER)
     return Difference(
@@ -166,13 +159,13 @@ def _difference(
         metric=metric,
         first=float(a.mean()),
         second=float(b.mean()),
-        difference=boot.difference,
-        low=boot.interval.low,
-        high=boot.interval.high,
-        p_value=p_value,
-        test=test,
-        n=boot.n,
-        units=boot.n_clusters,
+        difference=found.difference,
+        low=interval.low,
+        high=interval.high,
+        p_value=found.p_value,
+        test=found.test,
+        n=found.n,
+        units=found.n_clusters,
         only_first=only_first,
         only_second=only_second,
         detectable=detectable,
@@ -181,23 +174,24 @@ def _difference(
 
 
 def _compare_precision(benchmark: Benchmark, metric: str, paired: Paired) -> Difference:
-    """Mean average precision is no mean over images: it is computed anew for each resample of them."""
+    """Mean average precision is no mean over images: each is left out in turn."""
     first, second = paired.columns
-    boot = stats.paired_average_precision(second.scores, first.scores, first.present, rounds=PRECISION_ROUNDS)
+    found = stats.paired_average_precision(second.scores, first.scores, first.present, level=LEVEL)
+    interval = found.interval or UNKNOWN
     values = [stats.mean_average_precision(columns.scores, columns.present) for columns in paired.columns]
     return Difference(
         benchmark=benchmark,
         metric=metric,
         first=values[0],
         second=values[1],
-        difference=boot.difference,
-        low=boot.interval.low,
-        high=boot.interval.high,
-        p_value=boot.p_value,
-        test="paired bootstrap",
-        n=boot.n,
-        units=boot.n_clusters,
-        detectable=_detectable(boot.interval),
+        difference=found.difference,
+        low=interval.low,
+        high=interval.high,
+        p_value=found.p_value,
+        test=found.test,
+        n=found.n,
+        units=found.n_clusters,
+        detectable=_detectable(interval),
         unmatched=paired.unmatched,
     )
 

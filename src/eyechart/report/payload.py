@@ -23,7 +23,6 @@ from eyechart.report.table import Column, Table, make_table
 
 ALL_PAIRS = 12
 """Up to so many models every pair is compared; of more, the best by average with each other and with all."""
-PAGE_ROUNDS = 2_000
 WORST = 200
 """Mistakes of each result that are shown with what was found instead."""
 
@@ -135,7 +134,7 @@ def _line(
     first, second = columns.get(pair[0]), columns.get(pair[1])
     if first is None or second is None:
         return None
-    return compare_columns(table.benchmarks[benchmark], metric, first, second, PAGE_ROUNDS)
+    return compare_columns(table.benchmarks[benchmark], metric, first, second)
 
 
 def _marks(table: Table, column: Column, cache: RecordsCache) -> dict[str, Any]:

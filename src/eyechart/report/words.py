@@ -77,7 +77,7 @@ def _row(line: Difference) -> tuple[str, ...]:
 def _notes(lines: Sequence[Difference]) -> list[str]:
     tests = sorted({line.test for line in lines})
     notes = [
-        f"p: {', '.join(tests)}; corrected by Holm over {len(lines)} lines; intervals: paired bootstrap over images.",
+        f"p and intervals: {', '.join(tests)} over images; p corrected by Holm over {len(lines)} lines.",
         "detectable: the smallest true difference that this many samples find in 4 of 5 cases. All in per cent.",
     ]
     unmatched = sum(line.unmatched for line in lines)

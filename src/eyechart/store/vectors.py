@@ -61,7 +61,7 @@ class _Index:
         return np.where(hit, at, -1)
 
 
-class Table:
+class VectorTable:
     """The vectors of one model and role (images, or texts in a language)."""
 
     def __init__(self, place: str | Path, *parts: str) -> None:
@@ -179,13 +179,13 @@ class EmbeddingStore:
 
     def __init__(self, root: str | Path) -> None:
         self.root = root
-        self._tables: dict[tuple[str, str], Table] = {}
+        self._tables: dict[tuple[str, str], VectorTable] = {}
 
-    def table(self, fingerprint: str, role: str) -> Table:
+    def table(self, fingerprint: str, role: str) -> VectorTable:
         """Return the table of a model (by fingerprint) for a role: ``image`` or ``text``."""
         key = (fingerprint, role)
         if key not in self._tables:
-            self._tables[key] = Table(self.root, fingerprint, role)
+            self._tables[key] = VectorTable(self.root, fingerprint, role)
         return self._tables[key]
 
     def refresh(self) -> None:

@@ -23,6 +23,8 @@ from eyechart.types import Metric, Notice, Outcome
 PROMPT = "Describe this picture in one short sentence."
 TOKENIZER = "ptb"
 """As in COCO's evaluation."""
+LARGEST = {"ROUGE_L": 1.0, "CIDEr": 10.0}
+"""The largest score that one caption can get."""
 
 
 @dataclass(frozen=True)
@@ -83,8 +85,8 @@ class Captioning(Task):
         per_image = _per_image(captions, references)
         metrics = {}
         for name, value in score_captions(captions, references, TOKENIZER).items():
-            interval = stats.bootstrap_ratio(per_image[name]) if name in per_image else None
-            low, high = (interval.low, interval.high) if interval else (None, None)
+            interval = stats.mean_interval(per_image[name], upper=LARGEST[name]) if name in per_image else None
+            low, high = interval or (None, None)
             metrics[name] = Metric(value / 100, low, high, chance[name] / 100, n)
         notices = []
         if wants_full(settings):

@@ -73,7 +73,7 @@ class Clustering(Task):
         n, accuracy = len(labels), cluster_accuracy(table)
         rng = np.random.default_rng(settings["seed"])
         shuffled = [contingency(prediction.clusters, rng.permutation(labels)) for _ in range(SHUFFLES)]
-        interval = stats.wilson(round(accuracy * n), n)
+        interval = stats.proportion(round(accuracy * n), n)
         nmi_chance, acc_chance = (
             float(np.mean([measure(other) for other in shuffled]))
             for measure in (normalised_mutual_information, cluster_accuracy)

@@ -176,7 +176,7 @@ def _answer(question: Question) -> dict[str, Any]:
 
 def _accuracy(answers: Sequence[Mapping[str, Any]], name: str) -> Metric:
     hits = sum(answer[name] for answer in answers)
-    interval = stats.wilson(hits, len(answers))
+    interval = stats.proportion(hits, len(answers))
     levels = [answer["chance"].get(name) for answer in answers]
     chance = float(np.mean(levels)) if None not in levels else None
     return Metric(hits / len(answers), interval.low, interval.high, chance, len(answers))
@@ -195,6 +195,6 @@ def _jaccards(answers: Sequence[Mapping[str, Any]]) -> dict[str, Metric]:
 
 def _mean_jaccard(answers: Sequence[Mapping[str, Any]]) -> Metric:
     values = [answer["jaccard"] for answer in answers]
-    interval = stats.bootstrap_ratio(values)
+    low, high = stats.mean_interval(values) or (None, None)
     chance = float(np.mean([answer["chance"]["jaccard"] for answer in answers]))
-    return Metric(float(np.mean(values)), interval.low, interval.high, chance, len(values))
+    return Metric(float(np.mean(values)), low, high, chance, len(values))

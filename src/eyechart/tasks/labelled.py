@@ -32,9 +32,9 @@ def label_metrics(
     metrics = {f"{prefix}acc{k}": _proportion(ranking.ranks <= k, chance(k)) for k in (1, 5) if n_classes >= k}
     correct = ranking.ranks == 1
     recall = per_class_recall(correct, labels, n_classes)
-    interval = stats.mean_recall_interval(correct, labels)
+    low, high = stats.mean_recall_interval(correct, labels) or (None, None)
     metrics[f"{prefix}mean_per_class_recall"] = Metric(
-        float(np.mean(list(recall.values()))), interval.low, interval.high, 1 / n_classes, len(labels)
+        float(np.mean(list(recall.values()))), low, high, 1 / n_classes, len(labels)
     )
     if full:
         metrics[f"{prefix}f1_macro"] = Metric(f1_macro(predicted_classes(ranking, labels), labels), n=len(labels))
@@ -77,5 +77,5 @@ def wants_full(settings: Mapping[str, Any]) -> bool:
 
 
 def _proportion(hits: NDArray[np.bool_], chance: float) -> Metric:
-    interval = stats.wilson(int(hits.sum()), len(hits))
+    interval = stats.proportion(int(hits.sum()), len(hits))
     return Metric(float(hits.mean()), interval.low, interval.high, chance, len(hits))

@@ -12,7 +12,7 @@ from typing import Any
 from eyechart.metrics.cells import as_text, options_of
 from eyechart.scorers.scorer import UNDECIDED
 from eyechart.scorers.scoring import Scored, owner_of
-from eyechart.stats import Interval, clustered_proportion
+from eyechart.stats import mean_interval
 from eyechart.types import MeanOf, Metric, Notice, Outcome
 
 CATEGORIES = ("category", "l2-category")
@@ -64,11 +64,8 @@ class Questions:
 
     def mean(self, values: Mapping[str, float], where: MeanOf) -> Metric:
         """Return the mean over questions, its interval over units."""
-        sums: dict[str, list[float]] = {}
-        for name, value in values.items():
-            sums.setdefault(self.units[name], []).append(value)
-        found = clustered_proportion([sum(one) for one in sums.values()], [len(one) for one in sums.values()])
-        low, high = _ends(found)
+        found = mean_interval(list(values.values()), [self.units[name] for name in values])
+        low, high = found or (None, None)
         shared = replace(where, cluster="cluster") if self.shared else where
         return Metric(fmean(values.values()), low, high, n=len(values), mean_of=shared)
 
@@ -161,8 +158,13 @@ class Questions:
         first = self.first
         lost = len(first.unscored)
         if lost:
-            text = f"{lost} verdicts of the judge {first.decided_by} could not be read: these answers are unscored."
-            yield Notice("unreadable_verdicts", lost, text)
+            low, high = (fmean(first.if_unscored(value).values()) for value in (0.0, 1.0))
+            yield Notice(
+                "unreadable_verdicts",
+                lost,
+                f"{lost} verdicts of the judge {first.decided_by} could not be read: these answers are unscored. "
+                f"If all of them were wrong, the accuracy would be {low:.4f}; if all were right, {high:.4f}.",
+            )
         undecided = first.rules.get(UNDECIDED, 0)
         if undecided and first.scorer.form is not None:
             text = f"{undecided} answers could not be read by rule and count as wrong; a judge could read them."
@@ -173,8 +175,3 @@ class Questions:
             yield Notice(
                 "extractors_disagree", differ, f"The extractor {other!r} reads {differ} of {count} answers differently."
             )
-
-
-def _ends(interval: Interval | None) -> tuple[float | None, float | None]:
-    """Return both ends; none where there are too few questions to tell."""
-    return (interval.low, interval.high) if interval else (None, None)

@@ -13,7 +13,8 @@ from eyechart import stats
 from eyechart.errors import DataError
 from eyechart.metrics.ranking import METRICS, NOT_FOUND, RelevantRanks, rank_in_lists, rank_relevant
 from eyechart.metrics.ranking_chance import CHANCE
-from eyechart.metrics.retrieval import Positives, top_items
+from eyechart.metrics.retrieval import top_items
+from eyechart.metrics.search import Positives
 from eyechart.metrics.vectors import Vectors, unit
 from eyechart.types import Document, MeanOf, Metric, Notice, Outcome, TextCollection
 
@@ -153,17 +154,16 @@ def score(judged: JudgedQueries, found: FoundDocuments, collection: TextCollecti
     """
     values = {(name, k): metric(found.relevant, k) for name, metric in METRICS.items() for k in ks}
     units = _units(judged)
-    sizes = np.bincount(units)
     metrics = {}
     for (measure, k), per_query in values.items():
         name = f"{measure}_at_{k}"
-        interval = stats.clustered_proportion(np.bincount(units, weights=per_query), sizes)
+        low, high = stats.mean_interval(per_query, units) or (None, None)
         metrics[name] = Metric(
             float(per_query.mean()),
-            interval.low,
-            interval.high,
+            low,
+            high,
             chance=_chance(judged, len(collection.documents), measure, k),
-            n=len(sizes),
+            n=int(units.max()) + 1,
             primary=name == PRIMARY,
             mean_of=MeanOf(name, cluster="unit"),
         )

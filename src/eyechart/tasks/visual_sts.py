@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -71,14 +70,9 @@ class VisualSts(Task):
 def _correlation(
     measure: Callable[[NDArray[Any], NDArray[Any]], float], cosines: NDArray[np.float32], truth: NDArray[np.float64]
 ) -> Metric:
-    """Compute a correlation with Fisher's interval, as Bonett and Wright (2000) widen it for ranks."""
-    value, n = measure(cosines, truth), len(truth)
-    if n < 5 or abs(value) == 1:
-        return Metric(value, chance=0.0, n=n)
-    wider = 1 + value**2 / 2 if measure is spearman else 1.0
-    half = stats.normal_quantile(0.975) * math.sqrt(wider / (n - 3))
-    low, high = math.tanh(math.atanh(value) - half), math.tanh(math.atanh(value) + half)
-    return Metric(value, low, high, 0.0, n)
+    """Compute a correlation with its interval."""
+    low, high = stats.correlation_interval(cosines, truth, of_ranks=measure is spearman) or (None, None)
+    return Metric(measure(cosines, truth), low, high, 0.0, len(truth))
 
 
 def _pairs(entries: tuple[Entry, ...]) -> dict[str, list[int]]:

@@ -200,9 +200,9 @@ def _score_many(prediction: ClassificationPrediction) -> Outcome:
     if not judged:
         raise DataError(f"{prediction.info.name}: no image has any label, so there is nothing to rank.")
     precision = {i: average_precision(scores[:, i], present[:, i]) for i in judged}
-    interval = stats.average_precision_interval(scores[:, judged], present[:, judged])
+    low, high = stats.average_precision_interval(scores[:, judged], present[:, judged]) or (None, None)
     value = float(np.mean(list(precision.values())))
-    metric = Metric(value, interval.low, interval.high, float(present[:, judged].mean()), len(prediction.entries))
+    metric = Metric(value, low, high, float(present[:, judged].mean()), len(prediction.entries))
     left_out = n_classes - len(judged)
     notices = [Notice("class_without_positives", left_out, f"{left_out} classes have no positive and are left out.")]
     records = [

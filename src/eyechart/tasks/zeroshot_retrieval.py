@@ -161,9 +161,9 @@ def _asked_captions(prediction: RetrievalPrediction) -> Ints:
 def _hit_rate(ranks: Ranks, k: int, way: Direction) -> Metric:
     """Hit rate at k, its interval with images as the independent units, and what chance would give."""
     sizes = np.bincount(way.cluster)
-    interval = stats.clustered_proportion(np.bincount(way.cluster, weights=ranks.ranks <= k), sizes)
+    low, high = stats.mean_interval(ranks.ranks <= k, way.cluster) or (None, None)
     chance = _chance(way, "hit_rate", k)
-    return Metric(hit_rate(ranks.ranks, k), interval.low, interval.high, chance, len(sizes))
+    return Metric(hit_rate(ranks.ranks, k), low, high, chance, len(sizes))
 
 
 def _chance(way: Direction, name: str, k: int) -> float:
@@ -190,10 +190,8 @@ def _full(way: Direction, ranks: Ranks, ks: Sequence[int]) -> dict[str, Metric]:
         *((f"{name}@{DEPTH}", name, DEPTH) for name in ("mrr", "ndcg", "map")),
     ]:
         values = METRICS[name](relevant, k)
-        interval = stats.clustered_proportion(np.bincount(way.cluster, weights=values), sizes)
-        found[f"{way.name}_{label}"] = Metric(
-            float(values.mean()), interval.low, interval.high, _chance(way, name, k), len(sizes)
-        )
+        low, high = stats.mean_interval(values, way.cluster) or (None, None)
+        found[f"{way.name}_{label}"] = Metric(float(values.mean()), low, high, _chance(way, name, k), len(sizes))
     median = float(np.median(ranks.ranks))
     return found | {f"{way.name}_median_rank": Metric(median, n=len(sizes), lower_is_better=True)}
 

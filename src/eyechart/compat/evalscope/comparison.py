@@ -44,7 +44,8 @@ class Row:
 
     way: Way
     hits: Mapping[int, float]
-    intervals: Mapping[int, stats.Interval]
+    intervals: Mapping[int, stats.Interval | None]
+    """None: too few images."""
     difference: float
     """To the best way at the main k; 0 or less."""
     p_value: float | None
@@ -86,7 +87,7 @@ def write_comparison(plan: ComparisonPlan, log: logging.Logger) -> None:
     write_atomic(base.with_suffix(".md"), text.encode())
     write_atomic(base.with_suffix(".csv"), as_csv(table).encode())
     write_atomic(base.with_suffix(".json"), (to_json(as_json(table), indent=1) + "\n").encode())
-    log.info("Comparison written to %s\n%s", base.with_suffix(".md"), text)
+    log.info("RetrievalComparison written to %s\n%s", base.with_suffix(".md"), text)
 
 
 def read_way(path: Path) -> Way:
@@ -134,13 +135,13 @@ def compare(dataset: str, ways: Sequence[Way], ks: Sequence[int]) -> RetrievalCo
     preferred = [main, *(k for k in ks if k != main)]
     order = sorted(ways, key=lambda way: [-hits(way, k).mean() for k in preferred])
     best = hits(order[0], main)
-    tests = [stats.paired_bootstrap(hits(way, main), best, cluster).p_value for way in order[1:]]
+    tests = [stats.paired_test(hits(way, main), best, cluster).p_value for way in order[1:]]
     corrected = [float(p) for p in stats.holm(tests)] if tests else []
     rows = [
         Row(
             way=way,
             hits={k: float(hits(way, k).mean()) for k in ks},
-            intervals={k: stats.clustered_proportion(np.bincount(cluster, weights=hits(way, k)), sizes) for k in ks},
+            intervals={k: stats.mean_interval(hits(way, k), cluster) for k in ks},
             difference=float((hits(way, main) - best).mean()),
             p_value=p,
         )
@@ -159,12 +160,16 @@ def as_markdown(table: RetrievalComparison, missing: int = 0) -> str:
     )
     lines = [about, "", f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
     for row in table.rows:
-        cells = [f"{row.hits[k]:.3f} ({row.intervals[k].low:.3f} - {row.intervals[k].high:.3f})" for k in table.ks]
+        cells = [_share(row.hits[k], row.intervals[k]) for k in table.ks]
         behind = ["", ""] if row.p_value is None else [f"{-row.difference:.3f}", _probability(row.p_value)]
         lines.append(f"| {' | '.join([row.way.kind, one_line(row.way.model).replace('|', '/'), *cells, *behind])} |")
     if missing:
         lines += ["", f"{missing} of the ways failed and are not shown."]
     return "\n".join(lines) + "\n"
+
+
+def _share(value: float, interval: stats.Interval | None) -> str:
+    return f"{value:.3f} ({interval.low:.3f} - {interval.high:.3f})" if interval else f"{value:.3f} (too few)"
 
 
 def _probability(p: float) -> str:
@@ -176,7 +181,7 @@ def as_csv(table: RetrievalComparison) -> str:
     heads = [f"{part}@{k}" for k in table.ks for part in ("recall", "low", "high")]
     rows: list[list[Any]] = [["search_in", "model", *heads, "p_value"]]
     for row in table.rows:
-        cells = [value for k in table.ks for value in (row.hits[k], row.intervals[k].low, row.intervals[k].high)]
+        cells = [value for k in table.ks for value in (row.hits[k], *(row.intervals[k] or (None, None)))]
         rows.append([row.way.kind, row.way.model, *cells, row.p_value])
     return csv_text(rows)
 
@@ -188,7 +193,7 @@ def as_json(table: RetrievalComparison) -> dict[str, Any]:
             "search_in": row.way.kind,
             "model": row.way.model,
             "recall": {str(k): row.hits[k] for k in table.ks},
-            "intervals": {str(k): list(row.intervals[k]) for k in table.ks},
+            "intervals": {str(k): ends and list(ends) for k, ends in row.intervals.items()},
             "difference": row.difference,
             "p_value": row.p_value,
             "result": str(row.way.path),

@@ -46,7 +46,7 @@ def _read_csv(path: Path) -> RowTable:
         columns = [unguarded(name) for name in next(reader, ())]
         rows = [[unguarded(cell) or None for cell in row] for row in reader if row]
     except csv.Error as error:
-        raise DataError(f"{path}, after line {reader.line_num}: not a table ({error}).") from error
+        raise DataError(f"{path}, after line {reader.line_num - 1}: not a table ({error}).") from error
     return RowTable((dict(zip(columns, row, strict=False)) for row in rows), columns)
 
 

@@ -32,7 +32,7 @@ QUICK = Retry(tries=4, first_wait=0.25)
 
 
 @dataclass(frozen=True)
-class Head:
+class ResponseHead:
     """What a server says of a file before it sends it."""
 
     size: int | None
@@ -48,14 +48,14 @@ class _BrokenError(Exception):
         self.wait = wait
 
 
-def read_head(client: httpx2.Client, url: str) -> Head | None:
+def read_head(client: httpx2.Client, url: str) -> ResponseHead | None:
     """Ask for size and version of a file; nothing if the server does not have it."""
     answer = request(client, "HEAD", url)
     if answer is None:
         return None
     response, _ = answer
     length = response.headers.get("content-length")
-    return Head(int(length) if length else None, _version(response))
+    return ResponseHead(int(length) if length else None, _version(response))
 
 
 def read_small(client: httpx2.Client, url: str) -> bytes | None:
@@ -119,7 +119,7 @@ def refuse_inward(response: httpx2.Response) -> None:
 
 
 def download(
-    client: httpx2.Client, url: str, target: Path, head: Head, progress: Progress, *, sha256: str | None = None
+    client: httpx2.Client, url: str, target: Path, head: ResponseHead, progress: Progress, *, sha256: str | None = None
 ) -> None:
     """Fetch a file, going on from what an earlier attempt left.
 
@@ -148,7 +148,7 @@ def download(
         sync_folder(target.parent)
 
 
-def _continue(client: httpx2.Client, url: str, part: Path, head: Head) -> Iterator[int]:
+def _continue(client: httpx2.Client, url: str, part: Path, head: ResponseHead) -> Iterator[int]:
     """Append what is missing to the partial file, yielding the number of bytes as they arrive."""
     import httpx2
 
@@ -182,7 +182,7 @@ def _check_status(response: httpx2.Response, url: str) -> None:
     raise _refusal(response, url)
 
 
-def _check(part: Path, url: str, head: Head, sha256: str | None) -> None:
+def _check(part: Path, url: str, head: ResponseHead, sha256: str | None) -> None:
     size = _size(part)
     if head.size is not None and size != head.size:
         part.unlink()

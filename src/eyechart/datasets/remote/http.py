@@ -12,7 +12,7 @@ from urllib.parse import quote, urlsplit
 
 from eyechart.api.transport import is_loopback
 from eyechart.datasets.layout import COMMON_SPLITS
-from eyechart.datasets.remote.download import Head, alone, download, read_head, read_small, refuse_inward
+from eyechart.datasets.remote.download import ResponseHead, alone, download, read_head, read_small, refuse_inward
 from eyechart.datasets.remote.errors import no_dataset, not_cached, redacted
 from eyechart.datasets.tarshard import check_whole
 from eyechart.errors import DataError
@@ -128,10 +128,10 @@ class HttpFiles:
         names = ("classnames.txt", "dataset_type.txt", *(f"{split}/nshards.txt" for split in COMMON_SPLITS))
         return any(self.small(name) for name in names)
 
-    def _head(self, name: str) -> Head | None:
+    def _head(self, name: str) -> ResponseHead | None:
         if self.offline:
             known = self._known(name)
-            return None if known is None else Head(known.size, known.version)
+            return None if known is None else ResponseHead(known.size, known.version)
         head = read_head(self._client, self._url(name))
         if head is None:
             self._remember(name, None)
@@ -139,7 +139,7 @@ class HttpFiles:
             self._remember(name, Known(head.size, head.version, fetched=False))
         return head
 
-    def _is_here(self, name: str, head: Head) -> bool:
+    def _is_here(self, name: str, head: ResponseHead) -> bool:
         """Tell whether the cache has exactly this version of a file."""
         path = self.folder / name
         known = self._read_note(name)

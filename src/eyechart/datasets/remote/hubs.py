@@ -22,7 +22,7 @@ NOTES = ".eyechart"
 
 
 @dataclass(frozen=True)
-class Remote:
+class RemoteFile:
     """What a hub says of a file."""
 
     size: int
@@ -58,7 +58,7 @@ class HubFiles(ABC):
         return self.cache / self.site / f"{self.repo.replace('/', '--')}--{self.revision.replace('/', '--')}"
 
     @cached_property
-    def tree(self) -> dict[str, Remote]:
+    def tree(self) -> dict[str, RemoteFile]:
         """List the repository, one request for all names, sizes and digests."""
         with self.errors():
             return self.list_files()
@@ -153,7 +153,7 @@ class HubFiles(ABC):
             check_whole(path)
 
     @abstractmethod
-    def list_files(self) -> dict[str, Remote]:
+    def list_files(self) -> dict[str, RemoteFile]:
         """Ask the hub for all files."""
 
     @abstractmethod

@@ -9,7 +9,6 @@ from typing import Any
 
 from eyechart.demo import model_folder
 from eyechart.errors import ModelError, unknown_name
-from eyechart.io.untrusted import is_number
 from eyechart.models.towers.small_files import TOKENIZER, read_json
 from eyechart.types import ModelSpec
 
@@ -71,7 +70,7 @@ def context_of(parts: Parts, spec: ModelSpec, tokenizer: Any) -> int:
     for value in (spec.options.get("context_length"), parts.card.get("context_length"), saved, longest):
         if not value:
             continue
-        if not is_number(value) or value < 1:
+        if not isinstance(value, int | float) or isinstance(value, bool) or not value >= 1:
             raise ModelError(f"{parts.tokenizer.parent}: the context length cannot be {value!r}.")
         if value < NO_LIMIT:
             return int(value)

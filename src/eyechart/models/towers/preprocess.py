@@ -12,10 +12,11 @@ from PIL import Image
 
 from eyechart.errors import DataError, ModelError
 from eyechart.io.media import MAX_PIXELS
-from eyechart.io.untrusted import is_number
 
 MAX_SIDE = 8192
 """Pixels of a side that a model may ask for; a larger number is no size of a model's input."""
+MAX_FACTOR = 1e6
+"""What pixels may be scaled and shifted by; neither NaN nor infinity is below it."""
 SOURCE = "The preprocessor config"
 
 
@@ -83,15 +84,19 @@ def _is_size(value: Any) -> bool:
     return all(side is None or (isinstance(side, int) and 1 <= side <= MAX_SIDE) for side in sides)
 
 
+def _is_factor(value: Any) -> bool:
+    return isinstance(value, int | float) and abs(value) < MAX_FACTOR
+
+
 def _are_channels(value: Any) -> bool:
-    return all(map(is_number, _channels(value)))
+    return all(map(_is_factor, _channels(value)))
 
 
 _CHECKS: dict[str, Callable[[Any], bool]] = {
     "size": _is_size,
     "crop_size": _is_size,
     "resample": lambda value: value in list(Image.Resampling),
-    "rescale_factor": lambda value: is_number(value) and value > 0,
+    "rescale_factor": lambda value: _is_factor(value) and value > 0,
     "image_mean": _are_channels,
     "image_std": lambda value: _are_channels(value) and all(_channels(value)),
 }
