@@ -124,10 +124,9 @@ def plan_jobs(config: Config, say: Callable[[str], object] = warnings.warn) -> l
     planner, left_out = Planner(), dict[str, LanguageError]()
     benchmarks: dict[tuple[str, str, str], PlannedBenchmark] = {}
     specs, names = model_specs(config), dataset_names(config)
-    if not config.skip_existing:
-        # Before a dataset is opened, which may take a download; with --skip_existing only models that have work to do.
-        for spec in specs:
-            planner.check(*_in_role(config, spec, names[0], planner))
+    if not config.skip_existing and _encodes(config, names[0], planner):
+        for spec in specs:  # before a dataset is opened, which may take a download
+            planner.check(spec, "encoder")
     for (number, name), language, task in product(
         enumerate(names), dict.fromkeys(config.language), dict.fromkeys(config.task)
     ):
@@ -152,13 +151,11 @@ def plan_jobs(config: Config, say: Callable[[str], object] = warnings.warn) -> l
     return jobs
 
 
-def _in_role(config: Config, spec: ModelSpec, dataset: str, planner: Planner) -> tuple[ModelSpec, Role]:
-    """Return a model as the run will first use it; the other uses are checked when all datasets are known."""
+def _encodes(config: Config, dataset: str, planner: Planner) -> bool:
+    """Tell whether the first job of a run needs an encoder, without opening its dataset."""
     if config.task[0] == "auto":
-        generates = dataset_spec(config, dataset, config.language[0]).reader == "questions"
-    else:
-        generates = planner.task(config.task[0]).needs == "generator"
-    return (with_generation(config, spec, dataset), "generator") if generates else (spec, "encoder")
+        return dataset_spec(config, dataset, config.language[0]).reader != "questions"
+    return planner.task(config.task[0]).needs == "encoder"
 
 
 def _job(config: Config, spec: ModelSpec, benchmark: PlannedBenchmark) -> Job:

@@ -454,4 +454,5 @@ class Outcome:
 def digest_json(value: object) -> str:
     """Return a short digest of a JSON-like value, independent of key order."""
     text = json.dumps(value, sort_keys=True, default=str, ensure_ascii=False, separators=(",", ":"))
-    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+    # JSON may hold halves of characters, which UTF-8 proper cannot.
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()

@@ -82,7 +82,7 @@ def test_a_run_without_numbers_is_named_as_such(tmp_path):
 
 @pytest.mark.parametrize(
     "damage",
-    [{"intervals": {"acc1": None}}, {"intervals": 3}, {"notices": 5}, {"metrics": {}, "intervals": {"a": [1]}}],
+    [{"intervals": {"acc1": [1]}}, {"intervals": 3}, {"notices": 5}, {"metric_values": {"acc1": 0.9}}],
 )
 def test_parts_of_the_wrong_type_are_an_error_of_the_file(tmp_path, damage):
     with pytest.raises(ResultError, match="damaged"):
@@ -160,7 +160,7 @@ def test_vlmevalkit_accuracy_in_fractions(tmp_path):
 
     assert (found.result.model, found.result.dataset) == ("Qwen_VL_7B", "MMBench_DEV_EN")
     assert found.result.metrics == {"Overall": 0.61, "CP": 0.7}
-    assert found.result.data == {"split": "dev"}
+    assert found.result.data == {"split": "dev", "measures": "questions"}
 
 
 def test_vlmevalkit_per_cent_become_fractions_and_rows_get_names(tmp_path):

@@ -24,12 +24,12 @@ def run(args: argparse.Namespace) -> int:
 
     from eyechart.errors import UsageError
     from eyechart.report.page import make_page
-    from eyechart.report.serve import HOST, Source, make_server
+    from eyechart.report.serve import HOST, LiveResults, make_server
 
     for name in args.files:
         if not Path(name).exists():
             raise UsageError(f"There is no file or folder {name}.", advice="Give the folder that a run writes to.")
-    source = Source(args.files, lambda: make_page(payload_of(args, may_be_empty=True), live=True))
+    source = LiveResults(args.files, lambda: make_page(payload_of(args, may_be_empty=True), live=True))
     try:
         server = make_server(source, args.port)
     except OSError as error:

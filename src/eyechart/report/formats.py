@@ -11,7 +11,7 @@ from eyechart.errors import missing_extra
 from eyechart.io.cells import csv_text, one_line
 from eyechart.report.averages import AVERAGES, average
 from eyechart.report.load import Found
-from eyechart.report.table import Column, Table, is_fraction
+from eyechart.report.table import Column, ResultTable, best_of, is_fraction
 from eyechart.results import IDENTITY
 
 Cell = str | float | None
@@ -33,7 +33,7 @@ def result_rows(found: Sequence[Found], *, intervals: bool = False) -> Grid:
 
     The names are those of CLIP_benchmark's ``benchmark.csv``, whose order changes from run to run; here it is fixed.
     """
-    names = sorted({name for item in found for name in item.result.metrics})
+    names = sorted({name for item in found for name in item.result.values})
     header = [*IDENTITY, "model_fullname"]
     for name in names:
         header += [name, f"{name}_low", f"{name}_high"] if intervals else [name]
@@ -42,45 +42,42 @@ def result_rows(found: Sequence[Found], *, intervals: bool = False) -> Grid:
         result = item.result
         row: list[Cell] = [*result.identity, f"{result.model} {result.pretrained}"]
         for name in names:
-            row.append(result.metrics.get(name))
-            if intervals:
-                row += result.intervals.get(name, (None, None))
+            metric = result.values.get(name)
+            cells = (metric.value, metric.low, metric.high) if metric else (None, None, None)
+            row += cells if intervals else cells[:1]
         rows.append(tuple(row))
     return Grid(tuple(header), tuple(rows))
 
 
-def matrix(table: Table, columns: Sequence[Column], *, how: str = "plain", digits: int = 1) -> Grid:
+def matrix(table: ResultTable, columns: Sequence[Column], *, how: str = "plain", digits: int = 1) -> Grid:
     """Models x benchmarks with an average: fractions as per cent, the best of each column emphasised."""
-    models = range(len(table.models))
     mean = average(table, columns, how)
-    numbers = [[table.value(m, column) for m in models] for column in columns]
+    numbers = [table.values(column) for column in columns]
     shown = [_as_shown(values, digits) for values in numbers]
     shown.append(_as_shown(mean.values, 2, percent=False) if how == "rank" else _as_shown(mean.values, digits))
-    rows = tuple((table.models[m].label, *(column[m] for column in shown)) for m in models)
-    leaders = [
-        *(_best(values) for values in numbers),
-        _best([None if v is None else -v for v in mean.values] if how == "rank" else mean.values),
-    ]
+    rows = tuple((model.label, *(column[m] for column in shown)) for m, model in enumerate(table.models))
+    lower = [*map(table.lower_is_better, columns), mean.lower_is_better]
+    leaders = [best_of(values, lower=low) for values, low in zip((*numbers, mean.values), lower, strict=True)]
     best = frozenset((m, c + 1) for c, row in enumerate(leaders) for m in row)
     header = ("model", *(column_label(table, column) for column in columns), AVERAGES[how][0])
     return Grid(header, rows, best, mean.describe(how, table))
 
 
-def column_label(table: Table, column: Column) -> str:
-    """Head a column: the benchmark, and the metric where the benchmark alone does not tell."""
-    benchmark = table.benchmarks[column.benchmark]
-    return f"{benchmark.label} {metric_label(column.metric)}"
+def column_label(table: ResultTable, column: Column) -> str:
+    """Head a column: the benchmark and the metric."""
+    return f"{table.benchmarks[column.benchmark].label} {metric_label(table, column)}"
 
 
-def metric_label(metric: str) -> str:
-    """Shorten the long metric names as papers do: T→I is image retrieval (text query), I→T text retrieval."""
-    for prefix, short in (("image_retrieval_recall@", "T→I R@"), ("text_retrieval_recall@", "I→T R@")):
-        if metric.startswith(prefix):
-            return short + metric[len(prefix) :]
-    return _SHORT.get(metric, metric)
+def metric_label(table: ResultTable, column: Column) -> str:
+    """Name a metric as papers do: T→I is image retrieval (text query), I→T text retrieval, ↓ where lower is better."""
+    label = _SHORT.get(column.metric, column.metric)
+    for long, short in _SHORTER.items():
+        label = label.replace(long, short)
+    return f"{label} ↓" if table.lower_is_better(column) else label
 
 
 _SHORT = {"mean_average_precision": "mAP", "mean_per_class_recall": "mean recall"}
+_SHORTER = {"image_retrieval_recall@": "T→I R@", "text_retrieval_recall@": "I→T R@"}
 
 
 def to_csv(grid: Grid) -> bytes:
@@ -152,13 +149,6 @@ def fixed(value: float, digits: int) -> str:
     return str(Decimal(value).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP))
 
 
-def _best(values: Sequence[float | None]) -> list[int]:
-    present = [value for value in values if value is not None]
-    if len(present) < 2:  # alone in its column, nobody is best
-        return []
-    return [i for i, value in enumerate(values) if value is not None and value == max(present)]
-
-
 def _texts(grid: Grid, escape: Callable[[str], str], strong: str) -> list[list[str]]:
     def text(cell: Cell) -> str:
         if cell is None:
@@ -183,6 +173,7 @@ def _markdown_escape(text: str) -> str:
 _LATEX = {
     "\\": r"\textbackslash{}",
     "→": r"$\to$",
+    "↓": r"$\downarrow$",
     "^": r"\textasciicircum{}",
     "~": r"\textasciitilde{}",
 } | {character: f"\\{character}" for character in "&%$#_{}"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -110,7 +110,8 @@ def result_files(path: Path) -> Iterator[Path]:
 
 def _is_part(file: Path) -> bool:
     """Tell whether a file belongs to a result rather than being one (``out/*`` in a shell names those, too)."""
-    return file.name.startswith((TEMPORARY, PROGRESS_PREFIX)) or file.name.endswith(".records.jsonl")
+    lines = file.suffix == ".jsonl" and (file.stem.endswith(".records") or file.with_suffix(".json").exists())
+    return lines or file.name.startswith((TEMPORARY, PROGRESS_PREFIX))
 
 
 def _read_json(path: Path, text: str) -> list[tuple[Result, str]]:
@@ -146,21 +147,16 @@ def _from_object(body: Any, path: Path) -> tuple[Result, str]:
         raise ResultError(f"{path} is not a result file.")
     if "dataset" in body and isinstance(body.get("metrics"), dict):
         origin = OURS if "schema" in body else "CLIP_benchmark" if "pretrained" in body else "EvalScope"
-        return _checked(result_from_dict, body, path), origin
+        return result_from_dict(body, path), origin
     for keys, origin, read in peers.OBJECTS:
         if keys <= body.keys():
-            return _checked(read, body, path), origin
+            try:
+                return read(body, path), origin
+            except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+                raise ResultError(f"{path} is damaged: {error!r}.", advice="Leave it out.") from error
     if "dataset" in body and "metrics" in body:
         raise ResultError(f"{path} has no metrics: the run that wrote it gave no numbers.")
     raise ResultError(f"{path} is not a result file.", advice="A result has the keys dataset, model, task, metrics.")
-
-
-def _checked(read: Callable[[Mapping[str, Any], Path], Result], body: Mapping[str, Any], path: Path) -> Result:
-    """Read an object that came from outside: parts of the wrong type are an error of the file, not of ours."""
-    try:
-        return read(body, path)
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-        raise ResultError(f"{path} is damaged: {error!r}.", advice="Write it again, or leave it out.") from error
 
 
 _READERS: dict[str, Callable[[Path, str], list[tuple[Result, str]]]] = {

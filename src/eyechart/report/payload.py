@@ -9,17 +9,17 @@ from itertools import combinations
 from typing import Any
 
 from eyechart.errors import ResultError
-from eyechart.report.averages import AVERAGES, average, chance_of
+from eyechart.io.untrusted import is_number
+from eyechart.report.averages import AVERAGES, average
 from eyechart.report.chunks import make_chunk
-from eyechart.report.compare import Difference, compare_columns, correct_for_many
+from eyechart.report.compare import Difference, compare_column, correct_for_many
 from eyechart.report.formats import metric_label
 from eyechart.report.load import Found, Skipped
 from eyechart.report.pairing import RecordsCache, differences
-from eyechart.report.ranking import SuiteScores, leader_of, not_separable
-from eyechart.report.records import Columns
+from eyechart.report.ranking import SuiteScores, tied_with_best
 from eyechart.report.reference import load_reference, published_tables
 from eyechart.report.samples import Limits, cut
-from eyechart.report.table import Column, Table, make_table
+from eyechart.report.table import Column, ResultTable, best_of, fewer_than_listed, make_table
 
 ALL_PAIRS = 12
 """Up to so many models every pair is compared; of more, the best by average with each other and with all."""
@@ -70,7 +70,7 @@ def make_payload(
         try:
             _gather(table, benchmark, cache, gathered, limits)
         except _DAMAGED as error:
-            files = ", ".join(sorted({str(result.path) for result in table.results_of(benchmark).values()}))
+            files = ", ".join(sorted({str(result.path) for result in table.by_benchmark[benchmark].values()}))
             raise ResultError(
                 f"The details or records of one of {files} are damaged: {type(error).__name__}: {error}.",
                 advice="Write it again, or leave it out.",
@@ -99,70 +99,56 @@ def make_payload(
     return Payload(overview, gathered.chunks, _pairs(table, gathered))
 
 
-def choose_pairs(table: Table) -> list[tuple[int, int]]:
+def choose_pairs(table: ResultTable) -> list[tuple[int, int]]:
     """List the pairs of rows to compare: all, or those of the best models if there are too many."""
     models = sorted({m for (m, _), found in table.cells.items() if found.result.records})
     if len(models) <= ALL_PAIRS:
         return list(combinations(models, 2))
-    means = average(table, table.columns()).values
-    order = sorted(models, key=lambda m: means[m] or 0.0, reverse=True)
+    mean = average(table, table.columns())
+    sign = -1 if mean.lower_is_better else 1
+    order = sorted(models, key=lambda m: sign * (mean.values[m] or 0.0), reverse=True)
     top = set(order[:ALL_PAIRS])
     return [(a, b) for a, b in combinations(models, 2) if {a, b} <= top or order[0] in (a, b)]
 
 
-def _gather(table: Table, benchmark: int, cache: RecordsCache, gathered: _Gathered, limits: Limits) -> None:
+def _gather(table: ResultTable, benchmark: int, cache: RecordsCache, gathered: _Gathered, limits: Limits) -> None:
     """Read one benchmark's records once and take from them all that is needed."""
-    results = table.results_of(benchmark)
-    main = table.main[benchmark]
-    leader = leader_of(table, Column(benchmark, main[0])) if main else None
-    columns = cache.comparable(benchmark, leader) if leader is not None else {}
-    columns = {m: part for m, part in sorted(columns.items()) if part.form == next(iter(columns.values())).form}
+    primary = [Column(benchmark, metric) for metric in table.primary[benchmark]]
     for metric in table.metrics_of(benchmark):
         gathered.marks[benchmark, metric] = _marks(table, Column(benchmark, metric), cache)
-    gathered.suite.add(benchmark, table.main[benchmark], cache)
-    for metric in table.main[benchmark]:
+    gathered.suite.add(primary, cache)
+    comparable = cache.comparable(primary[0]) if primary else {}
+    for column in primary:
         for pair in gathered.pairs:
-            line = _line(table, benchmark, metric, pair, columns)
-            if line is not None:
-                gathered.lines.setdefault(pair, []).append(line)
-    gathered.chunks.append(make_chunk(results, columns, limits))
+            if comparable.keys() >= set(pair):
+                line = compare_column(table, column, pair, cache)
+                if line is not None:
+                    gathered.lines.setdefault(pair, []).append(line)
+    gathered.chunks.append(make_chunk(table.by_benchmark[benchmark], comparable, limits))
 
 
-def _line(
-    table: Table, benchmark: int, metric: str, pair: tuple[int, int], columns: Mapping[int, Columns]
-) -> Difference | None:
-    first, second = columns.get(pair[0]), columns.get(pair[1])
-    if first is None or second is None:
-        return None
-    return compare_columns(table.benchmarks[benchmark], metric, first, second)
-
-
-def _marks(table: Table, column: Column, cache: RecordsCache) -> dict[str, Any]:
+def _marks(table: ResultTable, column: Column, cache: RecordsCache) -> dict[str, Any]:
     """Say which models are best in a column and which cannot be told from the best, and how that is known."""
-    values = {m: value for m in range(len(table.models)) if (value := table.value(m, column)) is not None}
-    if len(values) < 2:  # alone in its column, nobody is best
+    lower = table.lower_is_better(column)
+    best = best_of(table.values(column), lower=lower)
+    if not best:
         return {}
-    top = max(values.values())
-    best = [m for m, value in values.items() if value == top]
-    marks = not_separable(table, column, cache)
-    if marks:
-        return {"best": best, "tied": [m for m, mark in marks.items() if mark and m not in best], "how": "paired"}
-    ends = {m: ends for m in values if (ends := table.interval(m, column)) is not None}
-    if best[0] in ends:
-        low = ends[best[0]][0]
-        return {
-            "best": best,
-            "tied": [m for m, end in ends.items() if end[1] >= low and m not in best],
-            "how": "overlap",
-        }
-    return {"best": best, "tied": [], "how": ""}
+    tied = tied_with_best(table, column, cache)
+    if tied is not None:
+        return {"best": best, "tied": [m for m in tied if m not in best], "how": "paired"}
+    ends = {m: (x.low, x.high) for m, x in table.metrics_in(column).items() if x.low is not None and x.high is not None}
+    if best[0] not in ends:
+        return {"best": best, "tied": [], "how": ""}
+    low, high = ends[best[0]]
+    tied = [m for m, (start, end) in ends.items() if (start <= high if lower else end >= low) and m not in best]
+    return {"best": best, "tied": tied, "how": "overlap"}
 
 
-def _model(table: Table, row: int) -> dict[str, Any]:
+def _model(table: ResultTable, row: int) -> dict[str, Any]:
     model = table.models[row]
     results = [found.result for (m, _), found in sorted(table.cells.items()) if m == row]
     card: Mapping[str, Any] = next((result.model_card for result in results if result.model_card), {})
-    rates = [r.provenance["throughput"] for r in results if _is_number(r.provenance.get("throughput"))]
+    rates = [r.provenance["throughput"] for r in results if is_number(r.provenance.get("throughput"))]
     return {
         "name": cut(model.name, 500),
         "pretrained": "" if model.pretrained == model.name else cut(model.pretrained, 500),
@@ -170,55 +156,54 @@ def _model(table: Table, row: int) -> dict[str, Any]:
         "label": cut(model.label, 1000),
         "origin": model.origin,
         "family": cut(str(card.get("family", "")), 100),
-        "parameters": card.get("parameters") if _is_number(card.get("parameters")) else None,
-        "image_size": card.get("image_size") if _is_number(card.get("image_size")) else None,
+        "parameters": card.get("parameters") if is_number(card.get("parameters")) else None,
+        "image_size": card.get("image_size") if is_number(card.get("image_size")) else None,
         "throughput": round(sum(rates) / len(rates), 3) if rates else None,
     }
 
 
-def _benchmark(table: Table, b: int, gathered: _Gathered) -> dict[str, Any]:
+def _benchmark(table: ResultTable, b: int, gathered: _Gathered) -> dict[str, Any]:
     benchmark = table.benchmarks[b]
-    results = table.results_of(b)
+    results = table.by_benchmark[b].values()
     metrics = table.metrics_of(b)
-    chance = [chance_of(table, Column(b, metric)) for metric in metrics]
+    columns = [Column(b, metric) for metric in metrics]
     return {
         "dataset": cut(benchmark.dataset, 500),
         "task": benchmark.task,
         "language": benchmark.language,
-        "kind": benchmark.kind,
+        "kind": benchmark.measures,
         "label": cut(benchmark.label, 500),
-        "split": next((str(r.data["split"]) for r in results.values() if r.data.get("split")), ""),
-        "n": max((int(r.counts.get("scored", 0)) for r in results.values()), default=0),
+        "split": next((str(r.data["split"]) for r in results if r.data.get("split")), ""),
+        "n": max((int(r.counts.get("scored", 0)) for r in results), default=0),
         "metrics": metrics,
-        "short": [metric_label(metric) for metric in metrics],
-        "main": [metrics.index(metric) for metric in table.main[b] if metric in metrics],
-        "chance": [None if value is None else round(value, 6) for value in chance],
+        "short": [metric_label(table, column) for column in columns],
+        "primary": [metrics.index(metric) for metric in table.primary[b]],
+        "lower": [table.lower_is_better(column) for column in columns],
+        "chance": [_short(table.known(column, "chance"), 6) for column in columns],
+        "reachable": [_short(table.known(column, "best"), 6) for column in columns],
         "marks": [gathered.marks.get((b, metric), {}) for metric in metrics],
         "form": gathered.chunks[b].get("form", ""),
     }
 
 
-def _result(table: Table, m: int, b: int) -> list[Any]:
-    """One result as a row: model, benchmark, values, low ends, high ends, warnings, failures, what differs."""
+def _result(table: ResultTable, m: int, b: int) -> list[Any]:
+    """One result as a row: model, benchmark, values, low ends, high ends, warnings, fewer samples, what differs."""
     result = table.cells[m, b].result
-    metrics = table.metrics_of(b)
-    ends = [result.intervals.get(metric, (None, None)) for metric in metrics]
-    main = table.main[b]
-    reference = leader_of(table, Column(b, main[0])) if main else None
-    other = [] if reference is None else differences(table.cells[reference, b].result, result)
+    found = [result.values.get(metric) for metric in table.metrics_of(b)]
+    leader = next((table.leader(Column(b, metric)) for metric in table.primary[b]), None)
     return [
         m,
         b,
-        [result.metrics.get(metric) for metric in metrics],
-        [_short(low) for low, _ in ends],
-        [_short(high) for _, high in ends],
+        [metric and metric.value for metric in found],
+        [metric and _short(metric.low) for metric in found],
+        [metric and _short(metric.high) for metric in found],
         len(result.notices),
-        len(result.failures),
-        other,
+        fewer_than_listed(result),
+        [] if leader is None else differences(table.by_benchmark[b][leader], result),
     ]
 
 
-def _pairs(table: Table, gathered: _Gathered) -> list[dict[str, Any]]:
+def _pairs(table: ResultTable, gathered: _Gathered) -> list[dict[str, Any]]:
     place = {benchmark: i for i, benchmark in enumerate(table.benchmarks)}
     return [
         {
@@ -231,23 +216,24 @@ def _pairs(table: Table, gathered: _Gathered) -> list[dict[str, Any]]:
 
 
 def _difference(line: Difference, benchmark: int) -> list[Any]:
-    numbers = (line.first, line.second, line.difference, line.low, line.high)
+    paired = line.paired
     return [
         benchmark,
         line.metric,
-        *(_short(value) for value in numbers),
+        *map(_short, (line.first, line.second, paired.difference, paired.low, paired.high)),
         float(f"{line.p_holm:.3g}"),
-        line.test,
-        line.n,
-        line.units,
-        line.only_first,
-        line.only_second,
-        _short(line.detectable),
+        paired.test,
+        paired.n,
+        paired.units,
+        paired.only_first,
+        paired.only_second,
+        _short(paired.detectable),
         line.verdict,
+        line.left_out,
     ]
 
 
-def _published(name: str, table: Table) -> dict[str, Any]:
+def _published(name: str, table: ResultTable) -> dict[str, Any]:
     return {
         "name": name,
         "tables": [
@@ -257,7 +243,7 @@ def _published(name: str, table: Table) -> dict[str, Any]:
     }
 
 
-def _notices(table: Table, skipped: Sequence[Skipped]) -> list[str]:
+def _notices(table: ResultTable, skipped: Sequence[Skipped]) -> list[str]:
     notices = [f"{cut(item.reason, 300)}" for item in skipped[:20]]
     if len(skipped) > 20:
         notices.append(f"{len(skipped) - 20} more files are not results.")
@@ -270,9 +256,5 @@ def _notices(table: Table, skipped: Sequence[Skipped]) -> list[str]:
     return notices
 
 
-def _short(value: float | None) -> float | None:
-    return None if value is None else round(value, 5)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+def _short(value: float | None, digits: int = 5) -> float | None:
+    return None if value is None else round(value, digits)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from eyechart.report.records import NO_VALUE, Columns, Form, Ints, reread
+from eyechart.report.means import rows_of
+from eyechart.report.records import NO_VALUE, Floats, Ints, RecordColumns, reread
 from eyechart.results import Result
+from eyechart.types import MeanOf, RecordForm
 
 MAX_TEXT = 20_000
 """Characters of one text that are kept."""
@@ -38,14 +41,15 @@ class Limits:
 class Samples:
     """The samples of a benchmark in one order for all models."""
 
-    form: Form
+    form: RecordForm
     ids: tuple[str, ...]
-    columns: Mapping[int, Columns]
-    place: Mapping[int, Ints] = field(default_factory=dict)
+    columns: Mapping[int, RecordColumns]
+    results: Mapping[int, Result]
+    place: Mapping[int, Ints]
     """Model -> row of each sample in its columns, `NO_VALUE` where it has none."""
 
     @classmethod
-    def align(cls, columns: Mapping[int, Columns]) -> Samples:
+    def align(cls, columns: Mapping[int, RecordColumns], results: Mapping[int, Result]) -> Samples:
         """Take the order of the first model, then what only others have."""
         ids = tuple(dict.fromkeys(name for part in columns.values() for name in part.ids))
         place = {}
@@ -53,12 +57,12 @@ class Samples:
             rows = {name: i for i, name in enumerate(part.ids)}
             same = part.ids == ids
             place[model] = np.arange(len(ids)) if same else np.array([rows.get(name, NO_VALUE) for name in ids])
-        return cls(next(iter(columns.values())).form, ids, columns, place)
+        return cls(next(iter(columns.values())).form, ids, columns, results, place)
 
     def of(self, model: int, name: str) -> Ints:
         """Return one model's column in the common order."""
-        rows = self.place[model]
-        values: Ints = getattr(self.columns[model], name).astype(np.int64)
+        rows, part = self.place[model], self.columns[model]
+        values = part.from_text.astype(np.int64) if name == "from_text" else part.whole(name)
         return np.where(rows == NO_VALUE, NO_VALUE, values[rows])
 
     def shared(self, name: str) -> Ints:
@@ -68,10 +72,27 @@ class Samples:
             out = np.where(out == NO_VALUE, self.of(model, name), out)
         return out
 
+    @cached_property
+    def shares(self) -> dict[int, Floats]:
+        """Return how right each answer is by the primary metric, 1 being the most that any got; NaN if it has none."""
+        found = {}
+        for model, part in self.columns.items():
+            metrics = self.results[model].values.values()
+            mean_of = next((metric.mean_of for metric in metrics if metric.primary and metric.mean_of), None)
+            rows = rows_of(part, mean_of or MeanOf("correct"))
+            own = dict(zip(rows.ids, rows.values.tolist(), strict=True))
+            found[model] = np.array([own.get(name, np.nan) for name in self.ids], np.float64)
+        top = max(float(np.nanmax(values, initial=1.0)) for values in found.values())
+        return {model: values / top for model, values in found.items()}
+
     def misses(self) -> Ints:
         """Count for each sample the models that got it wrong."""
-        name = "correct" if self.form == "question" else "rank"
-        wrong = [(self.of(model, name) != 1).astype(np.int64) for model in self.columns]
+        if self.form == "question":
+            wrong = [~(values >= 1) for values in self.shares.values()]
+        elif self.form == "labels":
+            return np.zeros(len(self.ids), np.int64)
+        else:
+            wrong = [self.of(model, "rank") != 1 for model in self.columns]
         return np.asarray(np.sum(wrong, axis=0), np.int64)
 
 
@@ -84,17 +105,16 @@ class _Listing:
     """The samples that are listed, as positions among all."""
     place: Mapping[str, int]
     """Id -> position in the list."""
-    results: Mapping[int, Result]
     limits: Limits
 
 
-def list_samples(samples: Samples, results: Mapping[int, Result], limits: Limits) -> dict[str, Any]:
+def list_samples(samples: Samples, limits: Limits) -> dict[str, Any]:
     """List samples for looking at; when there is no room for all, the most missed ones."""
     misses = samples.misses()
     limit = limits.questions if samples.form == "question" else limits.samples
     chosen = np.sort(np.argsort(-misses, kind="stable")[:limit])
     place = {samples.ids[i]: number for number, i in enumerate(chosen)}
-    listing = _Listing(samples, chosen, place, results, limits)
+    listing = _Listing(samples, chosen, place, limits)
     listed: dict[str, Any] = {
         "total": len(samples.ids),
         "ids": [cut(samples.ids[i]) for i in chosen],
@@ -145,7 +165,7 @@ def _ranking_samples(listing: _Listing) -> dict[str, Any]:
             number = place.get(part.ids[row])
             if number is not None and number not in texts and limits.text_bytes > 0:
                 texts[number] = cut(text)
-                owners[number] = place.get(part.cluster[row], NO_VALUE)
+                owners[number] = place.get(part.names["image"][row] or "", NO_VALUE)
                 limits.text_bytes -= len(texts[number])
 
     def detail(record: Mapping[str, Any]) -> dict[str, Any]:
@@ -171,7 +191,7 @@ def _question_samples(listing: _Listing) -> dict[str, Any]:
     details: dict[str, dict[int, dict[str, Any]]] = {}
     for model in samples.columns:
         own = details.setdefault(str(model), {})
-        for name, record in reread(listing.results[model], place.keys()).items():
+        for name, record in reread(samples.results[model], place.keys()).items():
             if limits.text_bytes <= 0:
                 break
             number = place[name]
@@ -180,11 +200,11 @@ def _question_samples(listing: _Listing) -> dict[str, Any]:
                 limits.text_bytes -= _size(shared[number])
             own[number] = _pick(record, ("prediction", "extracted", "rule", "thinking"))
             limits.text_bytes -= _size(own[number])
-    correct = {str(m): samples.of(m, "correct")[chosen].tolist() for m in samples.columns}
+    correct = {str(m): rounded(values[chosen]) for m, values in samples.shares.items()}
     return {"correct": correct, "questions": shared, "details": details}
 
 
-_FORMS: Mapping[Form, Callable[[_Listing], dict[str, Any]]] = {
+_FORMS: Mapping[RecordForm, Callable[[_Listing], dict[str, Any]]] = {
     "label": _label_samples,
     "labels": _labels_samples,
     "ranking": _ranking_samples,

@@ -19,7 +19,7 @@ STALE = 30.0
 """Seconds without news after which a run is no longer called running."""
 
 
-class Source:
+class LiveResults:
     """Results on disk, the page made of them, and what is known of runs."""
 
     def __init__(self, arguments: Sequence[str], make: Callable[[], bytes]) -> None:
@@ -65,7 +65,7 @@ class Source:
             return {"version": self.version(), "runs": list(self._runs.values())}
 
 
-def make_server(source: Source, port: int = 0) -> ThreadingHTTPServer:
+def make_server(source: LiveResults, port: int = 0) -> ThreadingHTTPServer:
     """Make a server on loopback; port 0 takes a free one. It answers to its own name only."""
 
     class Handler(BaseHTTPRequestHandler):

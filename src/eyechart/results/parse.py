@@ -13,7 +13,7 @@ from typing import Any
 from eyechart.errors import ResultError
 from eyechart.io.json_text import plain
 from eyechart.io.untrusted import is_number
-from eyechart.results.older import as_values, form_of
+from eyechart.results.older import as_values, form_of, measures_of
 from eyechart.results.result import IDENTITY, Result
 from eyechart.types import MeanOf, Metric, digest_json
 
@@ -74,8 +74,10 @@ def _from_dict(body: Mapping[str, Any], path: Path) -> Result:
     for key in _LISTS:
         plain[key] = tuple(body.get(key, ()))
     plain["counts"] = {name: value for name, value in body.get("counts", {}).items() if is_number(value)}
-    if plain.get("records") and "metric_values" not in body:
-        plain["records"] = {**plain["records"], "form": form_of(body)}
+    if "metric_values" not in body:
+        plain["data"] = {"measures": measures_of(names["task"]), **plain.get("data", {})}
+        if plain.get("records"):
+            plain["records"] = {**plain["records"], "form": form_of(body)}
     return Result(
         **names,
         values=_values(body),

@@ -1,17 +1,21 @@
 // Averages over the rows and columns shown; the same rules as eyechart.report.averages, and a test compares the two.
 
 const SCALES = {
-  rank: (values) => {
+  rank: (values, chance, lower) => {
     const present = values.filter((value) => value !== null);
     const rank = (value) => {
-      const above = present.filter((other) => other > value).length;
+      const before = present.filter((other) => (lower ? other < value : other > value)).length;
       const equal = present.filter((other) => other === value).length;
-      return above + (equal + 1) / 2;
+      return before + (equal + 1) / 2;
     };
     return values.map((value) => (value === null ? null : rank(value)));
   },
-  chance: (values, chance) =>
-    values.map((value) => (value === null || chance === null || chance >= 1 ? null : (value - chance) / (1 - chance))),
+  chance: (values, chance, lower) => {
+    const turned = (value) => (value === null || !lower ? value : 1 - value);
+    const level = turned(chance);
+    const usable = level !== null && level >= 0 && level < 1;
+    return values.map((value) => (value === null || !usable ? null : (turned(value) - level) / (1 - level)));
+  },
 };
 
 function meanOf(values, strict = false) {
@@ -22,12 +26,15 @@ function meanOf(values, strict = false) {
 
 function averageOf(models, columns, how) {
   const groups = new Map();
+  // Numbers of which less is better are averaged with each other, but never with others.
+  const lower = { rank: true, chance: false }[how] ?? (columns.length > 0 && columns.every(lowerIsBetter));
   for (const column of columns) {
     const values = models.map((m) => valueAt(m, column));
     const chance = BENCHMARKS[column.b].chance[column.i];
-    const scale = SCALES[how] || ((row) => (isFraction(row) ? row : row.map(() => null)));
+    const own = lowerIsBetter(column);
+    const scale = SCALES[how] || ((row) => (isFraction(row) && own === lower ? row : row.map(() => null)));
     if (!groups.has(column.b)) groups.set(column.b, []);
-    groups.get(column.b).push(scale(values, chance));
+    groups.get(column.b).push(scale(values, chance, own));
   }
   const means = new Map([...groups].map(([b, rows]) => [b, models.map((_, j) => meanOf(rows.map((row) => row[j]), true))]));
   const complete = [...means.keys()].filter((b) => means.get(b).every((value) => value !== null));
@@ -39,7 +46,7 @@ function averageOf(models, columns, how) {
     return meanOf(kinds.map((kind) => meanOf(own.filter((b) => BENCHMARKS[b].kind === kind).map((b) => means.get(b)[j]))));
   });
   const leftOut = [...means.keys()].filter((b) => !used.includes(b));
-  return { values, used, leftOut, common: complete.length > 0, note: averageNote(how, used, leftOut, complete.length > 0) };
+  return { values, used, leftOut, lower, note: averageNote(how, used, leftOut, complete.length > 0) };
 }
 
 function averageNote(how, used, leftOut, common) {

@@ -4,10 +4,10 @@ async function benchmarkView(main, b, params) {
   const benchmark = BENCHMARKS[b];
   const models = modelsOf(b);
   const chunk = await chunkOf(b);
-  const ranked = [...models].sort((x, y) => (valueAt(y, mainColumn(b)) ?? -1) - (valueAt(x, mainColumn(b)) ?? -1));
+  const ranked = [...models].sort(byColumn({ b, i: benchmark.primary[0] ?? 0 }));
   const withSamples = chunk.samples ? ranked.filter((m) => chunk.samples.models.includes(m)) : [];
   const asked = params.has("model") ? Number(params.get("model")) : -1;
-  const view = { b, chunk, metric: benchmark.main[0] ?? 0, m: withSamples.includes(asked) ? asked : withSamples[0] ?? ranked[0], list: null };
+  const view = { b, chunk, metric: benchmark.primary[0] ?? 0, m: withSamples.includes(asked) ? asked : withSamples[0] ?? ranked[0], list: null };
   const ranking = h("div", {});
   const detail = h("div", {});
   const facts = [
@@ -31,21 +31,19 @@ async function benchmarkView(main, b, params) {
   draw();
 }
 
-function mainColumn(b) {
-  return { b, i: BENCHMARKS[b].main[0] ?? 0 };
-}
-
 function drawBenchmarkRanking(target, view, redraw) {
   const { b } = view;
   const benchmark = BENCHMARKS[b];
   const column = { b, i: view.metric };
   const chance = benchmark.chance[view.metric];
+  const reachable = benchmark.reachable[view.metric];
+  const percent = columnPercent(column);
   const marks = benchmark.marks[view.metric] || {};
   const rows = modelsOf(b)
     .filter((m) => valueAt(m, column) !== null)
-    .sort((x, y) => valueAt(y, column) - valueAt(x, column))
+    .sort(byColumn(column))
     .map((m) => ({
-      label: MODELS[m].label,
+      label: [MODELS[m].label, ...resultOf(m, b).fewer].join(", "),
       value: valueAt(m, column),
       low: resultOf(m, b).low[view.metric],
       high: resultOf(m, b).high[view.metric],
@@ -64,11 +62,11 @@ function drawBenchmarkRanking(target, view, redraw) {
       copyMenu(() => rankingGrid(b)),
     ),
     dotPlot(`${benchmark.label}, ${benchmark.metrics[view.metric]} by model`, rows, {
-      percent: columnPercent(column),
+      percent,
       reference: chance,
       referenceLabel: "chance",
     }),
-    h("p", { class: "note" }, `Lines are 95 % intervals. ${chance === null ? "" : `Chance is ${number(chance, 2)}. `}A row opens that model's result.`),
+    h("p", { class: "note" }, `Lines are 95 % intervals. ${lowerIsBetter(column) ? "Lower is better. " : ""}${chance === null ? "" : `Chance is ${number(chance, 2, percent)}. `}${reachable === null ? "" : `The best that any model can reach is ${number(reachable, 2, percent)}. `}A row opens that model's result.`),
   );
 }
 
@@ -80,8 +78,7 @@ function rankingGrid(b) {
   const best = new Set();
   const texts = columns.map((column, c) => {
     const values = models.map((m) => valueAt(m, column));
-    const top = Math.max(...values.filter((value) => value !== null));
-    if (models.length > 1) values.forEach((value, r) => value === top && best.add(`${r}/${c + 1}`));
+    for (const r of bestOf(values, lowerIsBetter(column))) best.add(`${r}/${c + 1}`);
     return values.map((value) => number(value, 1, isFraction(values)));
   });
   return { header: ["model", ...benchmark.metrics], rows: models.map((m, r) => [MODELS[m].label, ...texts.map((column) => column[r])]), best, note: `${benchmark.label}, ${benchmark.task}` };

@@ -98,16 +98,16 @@ function dotPlot(label, rows, { percent = true, reference = null, referenceLabel
       inside && svg("line", { class: "chance", x1: x(reference), x2: x(reference), y1: 4, y2: height - 24 }, svg("title", {}, referenceLabel)),
       rows.map((row, i) => {
         const y = 4 + step * (i + 0.5);
-        const shown = zero ? signed(row.value) : number(row.value, 1, percent);
+        const text = (value) => (zero ? signed(value, 1, row.percent) : number(value, 1, percent));
         return svg(
           "g",
           { class: `row ${row.mark || ""}${row.onclick ? " link" : ""}`, on: row.onclick ? { click: row.onclick } : {} },
-          svg("title", {}, `${row.label}: ${shown}${row.low === null || row.low === undefined ? "" : ` (${zero ? `${signed(row.low)} to ${signed(row.high)}` : range(row.low, row.high, 1, percent)})`}`),
+          svg("title", {}, `${row.label}: ${text(row.value)}${row.low === null || row.low === undefined ? "" : ` (${text(row.low)} to ${text(row.high)})`}`),
           svg("rect", { class: "hit", x: 0, y: y - step / 2, width, height: step }),
           svg("text", { class: "name", x: left, y: y + 4, "text-anchor": "end" }, shorten(row.label, Math.floor(left / 6.6))),
           row.low !== null && row.low !== undefined && svg("line", { class: "whisker", x1: x(row.low), x2: x(row.high), y1: y, y2: y }),
           svg("circle", { class: "dot", cx: x(row.value), cy: y, r: 4.5 }),
-          svg("text", { class: "value", x: width - 2, y: y + 4, "text-anchor": "end" }, shown),
+          svg("text", { class: "value", x: width - 2, y: y + 4, "text-anchor": "end" }, text(row.value)),
         );
       }),
     );

@@ -4,7 +4,7 @@ async function compareView(main, params) {
   const pairs = await unpack("pairs");
   const known = [...new Set(pairs.flatMap((pair) => [pair.a, pair.b]))].sort((a, b) => a - b);
   const ranking = DATA.ranking;
-  const byMean = ranking ? [...ranking.models].sort((x, y) => ranking.means[ranking.models.indexOf(y)] - ranking.means[ranking.models.indexOf(x)]) : known;
+  const byMean = ranking ? ranking.models : known;
   const pick = (name, fallback) => (params.has(name) && known.includes(Number(params.get(name))) ? Number(params.get(name)) : fallback);
   const a = pick("a", byMean[1] ?? known[0]);
   const b = pick("b", byMean[0] ?? known[1]);
@@ -21,13 +21,19 @@ async function compareView(main, params) {
   drawPair(target, pairs, a, b);
 }
 
-// A line is [benchmark, metric, first, second, difference, low, high, p, test, n, units, only first, only second, detectable, verdict].
+// A line as the report wrote it, and as it reads when the two models change places.
 function readLine(line, swap) {
-  const [b, metric, first, second, difference, low, high, p, test, n, units, onlyFirst, onlySecond, detectable, verdict] = line;
+  const [b, metric, first, second, difference, low, high, p, test, n, units, onlyFirst, onlySecond, detectable, verdict, leftOut] = line;
+  const percent = isFraction([first, second]);
+  const same = { b, metric, p, test, n, units, detectable, leftOut, percent };
+  if (!swap) return { ...same, first, second, difference, low, high, onlyFirst, onlySecond, verdict };
   const turned = { better: "worse", worse: "better" }[verdict] || verdict;
-  return swap
-    ? { b, metric, first: second, second: first, difference: -difference, low: -high, high: -low, p, test, n, units, onlyFirst: onlySecond, onlySecond: onlyFirst, detectable, verdict: turned }
-    : { b, metric, first, second, difference, low, high, p, test, n, units, onlyFirst, onlySecond, detectable, verdict };
+  return { ...same, first: second, second: first, difference: -difference, low: high === null ? null : -high, high: low === null ? null : -low, onlyFirst: onlySecond, onlySecond: onlyFirst, verdict: turned };
+}
+
+function samplesOf(line) {
+  const left = line.leftOut > 0 ? `, ${line.leftOut} left out` : "";
+  return `${line.n}${line.units === line.n ? "" : ` in ${line.units}`}${left}`;
 }
 
 function drawPair(target, pairs, a, b) {
@@ -40,7 +46,7 @@ function drawPair(target, pairs, a, b) {
   const better = lines.filter((line) => line.verdict === "better").length;
   const worse = lines.filter((line) => line.verdict === "worse").length;
   const title = (line) => `${BENCHMARKS[line.b].label} ${BENCHMARKS[line.b].short[BENCHMARKS[line.b].metrics.indexOf(line.metric)]}`;
-  const rows = lines.map((line) => ({ label: title(line), value: line.difference, low: line.low, high: line.high, mark: { better: "good", worse: "bad" }[line.verdict] || "tied", onclick: () => go(`#/benchmark/${line.b}?model=${b}`) }));
+  const rows = lines.map((line) => ({ label: title(line), value: line.difference, low: line.low, high: line.high, percent: line.percent, mark: { better: "good", worse: "bad" }[line.verdict] || "tied", onclick: () => go(`#/benchmark/${line.b}?model=${b}`) }));
   return replace(
     target,
     h("p", { class: "verdict-line" }, "B (", data(MODELS[b].label), ") is ", h("b", { class: "good-text" }, `better on ${better}`), ", ", h("b", { class: "bad-text" }, `worse on ${worse}`), ` and not separable on ${lines.length - better - worse} of ${lines.length}.`),
@@ -61,22 +67,27 @@ function drawPair(target, pairs, a, b) {
               "tr",
               {},
               h("th", { scope: "row" }, h("a", { href: `#/benchmark/${line.b}?model=${b}` }, data(title(line)))),
-              h("td", {}, number(line.first)),
-              h("td", {}, number(line.second)),
-              h("td", {}, h("b", {}, signed(line.difference))),
-              h("td", {}, `${signed(line.low)} to ${signed(line.high)}`),
+              h("td", {}, number(line.first, 1, line.percent), fewerNote(a, line.b)),
+              h("td", {}, number(line.second, 1, line.percent), fewerNote(b, line.b)),
+              h("td", {}, h("b", {}, signed(line.difference, 1, line.percent))),
+              h("td", {}, line.low === null ? "too few" : `${signed(line.low, 1, line.percent)} to ${signed(line.high, 1, line.percent)}`),
               h("td", { title: line.test }, pText(line.p)),
               h("td", {}, line.onlyFirst === null ? "–" : `${line.onlyFirst} / ${line.onlySecond}`),
-              h("td", {}, line.detectable === null ? "–" : number(line.detectable)),
-              h("td", {}, line.units === line.n ? line.n : `${line.n} in ${line.units}`),
+              h("td", {}, line.detectable === null ? "–" : number(line.detectable, 1, line.percent)),
+              h("td", {}, samplesOf(line)),
               h("td", { class: { better: "good-text", worse: "bad-text" }[line.verdict] || "" }, { better: "B better", worse: "A better" }[line.verdict] || line.verdict),
             ),
           ),
         ),
       ),
     ),
-    h("p", { class: "note" }, "Intervals: paired bootstrap, images resampled whole. p: exact McNemar where each sample is right or wrong and stands for itself, else the bootstrap's; corrected by Holm over the benchmarks of this pair. Detectable: the smallest true difference that so many samples find in 4 of 5 cases."),
+    h("p", { class: "note" }, "Intervals and p are of one paired test, in which the captions of an image count as one (for rights and wrongs its statistic is McNemar's); p is corrected by Holm over the benchmarks of this pair. Detectable: the smallest true difference that so many samples find in 4 of 5 cases."),
   );
+}
+
+function fewerNote(m, b) {
+  const { fewer } = resultOf(m, b);
+  return fewer.length > 0 && h("small", {}, ` ${fewer.join(", ")}`);
 }
 
 function pairGrid(lines, a, b, title) {
@@ -91,7 +102,7 @@ function pairGrid(lines, a, b, title) {
 function rankingSection() {
   const ranking = DATA.ranking;
   if (!ranking) return null;
-  const order = ranking.models.map((_, i) => i).sort((x, y) => ranking.means[y] - ranking.means[x]);
+  const order = ranking.models.map((_, i) => i);
   const models = ranking.models.length;
   return h(
     "section",

@@ -9,8 +9,8 @@ const DATA = JSON.parse(document.getElementById("overview").textContent, isolate
 const MODELS = DATA.models;
 const BENCHMARKS = DATA.benchmarks;
 const RESULTS = new Map();
-for (const [m, b, values, low, high, notices, failures, differs] of DATA.results) {
-  RESULTS.set(`${m}/${b}`, { m, b, values, low, high, notices, failures, differs });
+for (const [m, b, values, low, high, notices, fewer, differs] of DATA.results) {
+  RESULTS.set(`${m}/${b}`, { m, b, values, low, high, notices, fewer, differs });
 }
 
 function resultOf(m, b) {
@@ -42,7 +42,7 @@ function chunkOf(b) {
 // A column is one metric of one benchmark.
 function allColumns(metric) {
   return BENCHMARKS.flatMap((benchmark, b) => {
-    const metrics = metric === "" ? benchmark.main : [benchmark.metrics.indexOf(metric)].filter((i) => i >= 0);
+    const metrics = metric === "" ? benchmark.primary : [benchmark.metrics.indexOf(metric)].filter((i) => i >= 0);
     return metrics.map((i) => ({ b, i }));
   });
 }
@@ -51,6 +51,24 @@ function valueAt(m, column) {
   const result = resultOf(m, column.b);
   const value = result ? result.values[column.i] : null;
   return value === undefined ? null : value;
+}
+
+function lowerIsBetter(column) {
+  return BENCHMARKS[column.b].lower[column.i];
+}
+
+// Compare two models by a column, the better one first.
+function byColumn(column) {
+  const worst = lowerIsBetter(column) ? Infinity : -Infinity;
+  const value = (m) => valueAt(m, column) ?? worst;
+  return (x, y) => (value(x) === value(y) ? 0 : lowerIsBetter(column) === value(x) < value(y) ? -1 : 1);
+}
+
+// The positions of the best value; alone, nobody is best.
+function bestOf(values, lower) {
+  const present = values.filter((value) => value !== null);
+  const top = lower ? Math.min(...present) : Math.max(...present);
+  return present.length < 2 ? [] : values.map((value, i) => (value === top ? i : -1)).filter((i) => i >= 0);
 }
 
 function columnTitle(column) {
@@ -72,7 +90,7 @@ const STATE = {
   average: "plain",
   hiddenModels: [],
   hiddenBenchmarks: [],
-  sort: { key: "average", down: true },
+  sort: { key: "average", best: true },
   intervals: true,
   shade: true,
   scatterX: "",

@@ -9,8 +9,8 @@ function number(value, digits = 1, percent = true) {
   return ((percent ? 100 : 1) * value).toFixed(digits);
 }
 
-function signed(value, digits = 1) {
-  return `${value > 0 ? "+" : value < 0 ? "−" : "±"}${(100 * Math.abs(value)).toFixed(digits)}`;
+function signed(value, digits = 1, percent = true) {
+  return `${value > 0 ? "+" : value < 0 ? "−" : "±"}${number(Math.abs(value), digits, percent)}`;
 }
 
 function range(low, high, digits = 1, percent = true) {

@@ -12,17 +12,11 @@ function shownColumns() {
 }
 
 function sortedModels(models, columns, average) {
-  const key = STATE.sort.key;
-  const rankDown = STATE.average === "rank" && key === "average";
-  const valueOf = (m) => {
-    if (key === "average") return average.values[models.indexOf(m)];
-    const column = columns.find((part) => `${part.b}/${part.i}` === key);
-    return column ? valueAt(m, column) : null;
-  };
-  if (key === "model" || (key !== "average" && !columns.some((part) => `${part.b}/${part.i}` === key))) {
-    return STATE.sort.down && key === "model" ? [...models].reverse() : models;
-  }
-  const direction = STATE.sort.down !== rankDown ? -1 : 1;
+  const { key, best } = STATE.sort;
+  const column = columns.find((part) => `${part.b}/${part.i}` === key);
+  if (key !== "average" && !column) return key === "model" && !best ? [...models].reverse() : models;
+  const valueOf = (m) => (column ? valueAt(m, column) : average.values[models.indexOf(m)]);
+  const direction = best === (column ? lowerIsBetter(column) : average.lower) ? 1 : -1;
   return [...models].sort((a, b) => {
     const [x, y] = [valueOf(a), valueOf(b)];
     if (x === null || y === null) return (x === null) - (y === null) || a - b;
@@ -30,11 +24,12 @@ function sortedModels(models, columns, average) {
   });
 }
 
-function sortButton(key, label, hint) {
+// The first click puts the best first, a second one the worst; names start with A.
+function sortButton(key, label, hint, lower) {
   const active = STATE.sort.key === key;
-  const arrow = active ? (STATE.sort.down ? "↓" : "↑") : "↕";
+  const arrow = active ? { ascending: "▲", descending: "▼" }[ariaSort(key, lower)] : "↕";
   const toggle = () => {
-    STATE.sort = { key, down: active ? !STATE.sort.down : key !== "model" };
+    STATE.sort = { key, best: !(active && STATE.sort.best) };
     saveState();
     drawOverview({ focus: key });
   };
@@ -45,9 +40,9 @@ function sortButton(key, label, hint) {
   });
 }
 
-function ariaSort(key) {
+function ariaSort(key, lower) {
   if (STATE.sort.key !== key) return null;
-  return STATE.sort.down ? "descending" : "ascending";
+  return STATE.sort.best === lower ? "ascending" : "descending";
 }
 
 function matrixTable(models, columns, average) {
@@ -69,8 +64,8 @@ function matrixTable(models, columns, average) {
       h(
         "tr",
         {},
-        h("th", { scope: "col", class: "model", "aria-sort": ariaSort("model") }, sortButton("model", "Model", "model")),
-        h("th", { scope: "col", class: "average", "aria-sort": ariaSort("average") }, h("span", { class: "dataset" }, heading), sortButton("average", `${average.used.length} sets`, heading)),
+        h("th", { scope: "col", class: "model", "aria-sort": ariaSort("model", true) }, sortButton("model", "Model", "model", true)),
+        h("th", { scope: "col", class: "average", "aria-sort": ariaSort("average", average.lower) }, h("span", { class: "dataset" }, heading), sortButton("average", `${average.used.length} sets`, heading, average.lower)),
         columns.map((column) => columnHead(column)),
       ),
     ),
@@ -83,9 +78,9 @@ function columnHead(column) {
   const key = `${column.b}/${column.i}`;
   return h(
     "th",
-    { scope: "col", "aria-sort": ariaSort(key) },
+    { scope: "col", "aria-sort": ariaSort(key, lowerIsBetter(column)) },
     h("a", { class: "dataset", href: `#/benchmark/${column.b}` }, data(benchmark.label)),
-    sortButton(key, benchmark.short[column.i], columnTitle(column)),
+    sortButton(key, benchmark.short[column.i], columnTitle(column), lowerIsBetter(column)),
   );
 }
 
@@ -110,7 +105,7 @@ function matrixCell(m, column) {
   const value = valueAt(m, column);
   if (value === null) return h("td", { class: "none" }, "–");
   const result = resultOf(m, column.b);
-  const { percent, low, span } = columnScale(column);
+  const { percent, shade } = columnScale(column);
   const [from, to] = [result.low[column.i], result.high[column.i]];
   const marks = BENCHMARKS[column.b].marks[column.i] || {};
   const best = (marks.best || []).includes(m);
@@ -121,7 +116,7 @@ function matrixCell(m, column) {
     best && "best",
     tied && "not separable from the best",
     result.differs.length > 0 && `not comparable: other ${result.differs.join(", ")}`,
-    result.failures > 0 && count(result.failures, "failed sample"),
+    result.fewer.length > 0 && `fewer samples than listed: ${result.fewer.join(", ")}`,
     result.notices > 0 && count(result.notices, "warning"),
   ].filter(Boolean);
   return h(
@@ -129,10 +124,10 @@ function matrixCell(m, column) {
     {
       class: best ? "best" : tied ? "tied" : null,
       title: notes.join("\n"),
-      style: { "--t": span > 0 ? ((value - low) / span).toFixed(3) : "0.5" },
+      style: { "--t": shade(value).toFixed(3) },
       on: { click: () => openResult(m, column.b) },
     },
-    h("span", { class: "number" }, number(value, 1, percent), (best || tied) && h("span", { class: "mark", role: "img", "aria-label": best ? "best" : "not separable from the best" }, best ? "●" : "○"), result.differs.length > 0 && h("span", { class: "mark", role: "img", "aria-label": `other ${result.differs.join(", ")}` }, "≠")),
+    h("span", { class: "number" }, number(value, 1, percent), (best || tied) && h("span", { class: "mark", role: "img", "aria-label": best ? "best" : "not separable from the best" }, best ? "●" : "○"), result.differs.length > 0 && h("span", { class: "mark", role: "img", "aria-label": `other ${result.differs.join(", ")}` }, "≠"), result.fewer.length > 0 && h("span", { class: "mark", role: "img", "aria-label": result.fewer.join(", ") }, "*")),
     STATE.intervals && h("small", {}, from === null ? " " : `±${number((to - from) / 2, 1, percent)}`),
   );
 }
@@ -143,8 +138,8 @@ function columnScale(column) {
   const key = `${column.b}/${column.i}`;
   if (!scales.has(key)) {
     const values = modelsOf(column.b).map((m) => valueAt(m, column)).filter((value) => value !== null);
-    const low = Math.min(...values);
-    scales.set(key, { percent: isFraction(values), low, span: Math.max(...values) - low });
+    const [from, to] = lowerIsBetter(column) ? [Math.max(...values), Math.min(...values)] : [Math.min(...values), Math.max(...values)];
+    scales.set(key, { percent: isFraction(values), shade: (value) => (to === from ? 0.5 : (value - from) / (to - from)) });
   }
   return scales.get(key);
 }
@@ -160,13 +155,8 @@ function matrixGrid() {
   const numbers = columns.map((column) => models.map((m) => valueAt(m, column)));
   const shown = numbers.map((values) => values.map((value) => number(value, 1, isFraction(values))));
   shown.push(means.map((value) => (isRank ? number(value, 2, false) : number(value, 1, isFraction(means)))));
-  const leaders = [...numbers, isRank ? means.map((value) => (value === null ? null : -value)) : means];
-  const best = new Set();
-  leaders.forEach((values, c) => {
-    if (values.filter((value) => value !== null).length < 2) return;
-    const top = Math.max(...values.filter((value) => value !== null));
-    values.forEach((value, r) => value !== null && value === top && best.add(`${r}/${c + 1}`));
-  });
+  const lower = [...columns.map(lowerIsBetter), average.lower];
+  const best = new Set([...numbers, means].flatMap((values, c) => bestOf(values, lower[c]).map((r) => `${r}/${c + 1}`)));
   const heading = DATA.averages.find((part) => part.key === STATE.average).heading;
   return {
     header: ["model", ...columns.map(columnTitle), heading],

@@ -19,12 +19,12 @@ function overview(main) {
 }
 
 function notices() {
-  const failures = DATA.results.reduce((sum, row) => sum + row[6], 0);
+  const fewer = DATA.results.filter((row) => row[6].length).length;
   const warnings = DATA.results.reduce((sum, row) => sum + row[5], 0);
   const other = DATA.results.filter((row) => row[7].length).length;
-  const heads = [failures > 0 && count(failures, "failed sample"), warnings > 0 && count(warnings, "warning"), other > 0 && `${count(other, "result")} not comparable`, DATA.notices.length > 0 && `${count(DATA.notices.length, "file")} left out`].filter(Boolean);
+  const heads = [fewer > 0 && `${count(fewer, "result")} over fewer samples than listed`, warnings > 0 && count(warnings, "warning"), other > 0 && `${count(other, "result")} not comparable`, DATA.notices.length > 0 && `${count(DATA.notices.length, "note")} on files`].filter(Boolean);
   const lines = [
-    failures > 0 && h("li", {}, `${count(failures, "sample")} could not be used; `, h("a", { href: "#/results?only=failures" }, "see which")),
+    fewer > 0 && h("li", {}, `${count(fewer, "result")} marked * ${fewer === 1 ? "is" : "are"} over fewer samples than listed, as some failed or were left out; `, h("a", { href: "#/results?only=fewer" }, "see which")),
     warnings > 0 && h("li", {}, `${count(warnings, "warning")}; `, h("a", { href: "#/results?only=warnings" }, "read them")),
     other > 0 && h("li", {}, `${count(other, "result")} marked ≠ used other data, prompts or task versions than the best of the column: do not compare them with it.`),
     ...DATA.notices.map((text) => h("li", {}, data(text))),
@@ -33,8 +33,8 @@ function notices() {
 }
 
 function toolbar() {
-  const metric = select("Metric", [["", "main metrics"], ...METRICS.map((name) => [name, name])], STATE.metric, (value) => change({ metric: value }));
-  const average = select("Average", DATA.averages.map((part) => [part.key, part.heading]), STATE.average, (value) => change({ average: value, sort: { key: "average", down: true } }));
+  const metric = select("Metric", [["", "primary metrics"], ...METRICS.map((name) => [name, name])], STATE.metric, (value) => change({ metric: value }));
+  const average = select("Average", DATA.averages.map((part) => [part.key, part.heading]), STATE.average, (value) => change({ average: value, sort: { key: "average", best: true } }));
   return h(
     "div",
     { class: "toolbar" },
@@ -105,6 +105,8 @@ function legend(columns) {
     ways.has("paired") && h("li", {}, h("span", { class: "mark" }, "○"), " not separable from the best (paired test on the same samples, 95 %, Holm over the column)"),
     ways.has("overlap") && h("li", {}, h("span", { class: "mark" }, "○"), " where there are no samples to pair: the interval reaches that of the best"),
     h("li", {}, "± half of the 95 % interval"),
+    columns.some(lowerIsBetter) && h("li", {}, "↓ lower is better"),
+    columns.some((column) => modelsOf(column.b).some((m) => resultOf(m, column.b).fewer.length)) && h("li", {}, h("span", { class: "mark" }, "*"), " over fewer samples than listed"),
     h("li", {}, "A cell opens its metrics, settings and the command to repeat it."),
   );
 }
@@ -161,13 +163,12 @@ function languages() {
 
 function languageTable(group) {
   const first = BENCHMARKS[group[0]];
-  const metric = first.metrics[first.main[0]];
+  const metric = first.metrics[first.primary[0]];
   const columns = group.map((b) => ({ b, i: BENCHMARKS[b].metrics.indexOf(metric) })).filter((column) => column.i >= 0);
   const models = MODELS.map((_, m) => m).filter((m) => columns.some((column) => valueAt(m, column) !== null));
-  const best = (m) => valueAt(m, columns[0]);
-  models.sort((a, b) => (best(b) ?? -1) - (best(a) ?? -1));
+  models.sort(byColumn(columns[0]));
   return [
-    h("h3", {}, data(first.dataset), h("span", { class: "hint" }, ` ${first.short[first.main[0]]}`)),
+    h("h3", {}, data(first.dataset), h("span", { class: "hint" }, ` ${first.short[first.primary[0]]}`)),
     h(
       "div",
       { class: "scroll", tabindex: "0", role: "region", "aria-label": `${first.dataset} by language` },

@@ -9,9 +9,9 @@ function resultsView(main, params) {
   const more = h("div", {});
   const draw = () => {
     const words = state.query.toLowerCase().split(/\s+/).filter(Boolean);
-    const rows = DATA.results.filter(([m, b, , , , notices, failures]) => {
+    const rows = DATA.results.filter(([m, b, , , , notices, fewer]) => {
       const text = `${MODELS[m].label} ${BENCHMARKS[b].label} ${BENCHMARKS[b].task}`.toLowerCase();
-      const kept = { failures: failures > 0, warnings: notices > 0 }[state.only] ?? true;
+      const kept = { fewer: fewer.length > 0, warnings: notices > 0 }[state.only] ?? true;
       return kept && (state.model === "" || Number(state.model) === m) && words.every((word) => text.includes(word));
     });
     const shown = state.all ? rows : rows.slice(0, RESULTS_SHOWN);
@@ -31,20 +31,20 @@ function resultsView(main, params) {
       { class: "toolbar" },
       search("Filter results", "", (query) => update({ query })),
       select("Model", [["", "all models"], ...MODELS.map((model, m) => [m, model.label])], state.model, (model) => { update({ model }); drawCard(); }),
-      select("Only", [["", "everything"], ["failures", "with failed samples"], ["warnings", "with warnings"]], state.only, (only) => update({ only })),
+      select("Only", [["", "everything"], ["fewer", "over fewer samples than listed"], ["warnings", "with warnings"]], state.only, (only) => update({ only })),
     ),
     card,
     summary,
-    h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Results" }, h("table", { class: "plain-table numbers results" }, h("thead", {}, h("tr", {}, ["Benchmark", "Model", "Value", "95 % interval", "Warnings", "Failed", ""].map((text) => h("th", { scope: "col", class: text === "Model" ? "text" : null }, text || h("span", { class: "offscreen" }, "Open"))))), body)),
+    h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Results" }, h("table", { class: "plain-table numbers results" }, h("thead", {}, h("tr", {}, ["Benchmark", "Model", "Value", "95 % interval", "Warnings", "Missing", ""].map((text) => h("th", { scope: "col", class: text === "Model" ? "text" : null }, text || h("span", { class: "offscreen" }, "Open"))))), body)),
     more,
   );
   draw();
   drawCard();
 }
 
-function resultRow([m, b, values, low, high, notices, failures]) {
+function resultRow([m, b, values, low, high, notices, fewer]) {
   const benchmark = BENCHMARKS[b];
-  const i = benchmark.main.find((place) => values[place] !== null) ?? values.findIndex((value) => value !== null);
+  const i = benchmark.primary.find((place) => values[place] !== null) ?? values.findIndex((value) => value !== null);
   const percent = i >= 0 && columnPercent({ b, i });
   return h(
     "tr",
@@ -54,7 +54,7 @@ function resultRow([m, b, values, low, high, notices, failures]) {
     h("td", {}, number(values[i], 2, percent)),
     h("td", {}, range(low[i], high[i], 2, percent) || "–"),
     h("td", {}, notices || "–"),
-    h("td", {}, failures || "–"),
+    h("td", {}, fewer.join(", ") || "–"),
     h("td", {}, button("Details", () => openResult(m, b), { class: "quiet", "aria-label": `Details of ${MODELS[m].label} on ${benchmark.label}` })),
   );
 }
@@ -76,14 +76,16 @@ async function openResult(m, b) {
   const described = chunk.results[m];
   const { provenance, model_card: card, data: source, counts, job } = described;
   const rows = benchmark.metrics.map((name, i) => ({ name, i })).filter(({ i }) => result.values[i] !== null);
+  const reachable = benchmark.reachable.some((value) => value !== null);
   openDialog(
     [data(MODELS[m].label), " on ", data(benchmark.label)],
     result.differs.length > 0 && h("p", { class: "warning" }, `Not comparable with the best of its column: other ${result.differs.join(", ")}.`),
+    result.fewer.length > 0 && h("p", { class: "warning" }, `Over fewer samples than listed: ${result.fewer.join(", ")}.`),
     h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Metrics" }, h(
       "table",
       { class: "plain-table numbers" },
-      h("thead", {}, h("tr", {}, ["Metric", "Value", "95 % interval", "Chance"].map((text) => h("th", { scope: "col" }, text)))),
-      h("tbody", {}, rows.map(({ name, i }) => h("tr", {}, h("th", { scope: "row" }, data(name)), h("td", {}, h("b", {}, number(result.values[i], 2, columnPercent({ b, i })))), h("td", {}, range(result.low[i], result.high[i], 2, columnPercent({ b, i })) || "–"), h("td", {}, benchmark.chance[i] === null ? "–" : number(benchmark.chance[i], 2))))),
+      h("thead", {}, h("tr", {}, ["Metric", "Value", "95 % interval", "Chance", ...(reachable ? ["Best reachable"] : [])].map((text) => h("th", { scope: "col" }, text)))),
+      h("tbody", {}, rows.map(({ name, i }) => h("tr", {}, h("th", { scope: "row" }, data(name)), h("td", {}, h("b", {}, number(result.values[i], 2, columnPercent({ b, i })))), h("td", {}, range(result.low[i], result.high[i], 2, columnPercent({ b, i })) || "–"), [benchmark.chance, ...(reachable ? [benchmark.reachable] : [])].map((levels) => h("td", {}, number(levels[i], 2, columnPercent({ b, i })) || "–"))))),
     )),
     provenance.command && [h("h3", {}, "To repeat it"), h("div", { class: "command-box" }, h("code", { class: "command", tabindex: "0" }, data(String(provenance.command))), button("Copy", () => copyText(String(provenance.command), "Command"), { class: "quiet", "aria-label": "Copy the command" }))],
     h("h3", {}, "Where it came from"),

@@ -7,7 +7,8 @@ function image(chunk, i, size = 72) {
 
 function verdictOf(access, m, i) {
   const ok = access.ok(m, i);
-  return h("span", { class: `verdict ${ok === null ? "open" : ok ? "good" : "bad"}` }, ok === null ? "not judged" : ok ? "right" : "wrong");
+  const wrong = access.share(m, i) > 0 ? `${number(access.share(m, i), 0)} % right` : "wrong";
+  return h("span", { class: `verdict ${ok === null ? "open" : ok ? "good" : "bad"}` }, ok === null ? "not judged" : ok ? "right" : wrong);
 }
 
 function sampleCard(view, access, i, found) {
@@ -37,7 +38,7 @@ const CARDS = {
     return [
       fromText ? h("q", {}, data(shorten(chunk.samples.texts[i] ?? chunk.samples.ids[i], 160))) : h("b", {}, "image ", data(shorten(chunk.samples.ids[i], 40))),
       h("span", { class: access.rank(m, i) === 1 ? "good-text" : "bad-text" }, `${targetOf(chunk, i)} ${rankText(access, m, i)}`),
-      own && fromText && h("span", { class: "strip" }, own.top.map((place) => found(chunk, place, chunk.samples.images[i] === place))),
+      own && fromText && h("span", { class: "strip" }, own.top.map((place) => found(chunk, place, place >= 0 && chunk.samples.images[i] === place))),
     ];
   },
   question: (chunk, access, m, i) => {
@@ -46,7 +47,7 @@ const CARDS = {
     return [
       h("b", {}, data(shorten(String(question.question ?? chunk.samples.ids[i]), 160))),
       h("span", { class: { true: "good-text", false: "bad-text" }[access.ok(m, i)] || "" }, data(shorten(String(own.prediction ?? ""), 120))),
-      h("small", {}, `answer ${question.answer ?? "–"} · read as ${own.extracted ?? "nothing"}`),
+      h("small", {}, "answer ", data(question.answer), " · read as ", data(own.extracted ?? "nothing")),
     ];
   },
 };

@@ -16,21 +16,23 @@ function sampleAccess(chunk) {
     if (question) parts.push(question.question, question.category, ...Object.values(question.options || {}));
     return parts.filter(Boolean).join("\n");
   };
+  const share = (m, i) => (samples.correct && samples.correct[m] ? samples.correct[m][i] : null);
   const ok = (m, i) => {
-    if (samples.correct) return { 1: true, 0: false }[samples.correct[m] ? samples.correct[m][i] : -1] ?? null;
+    if (samples.correct) return share(m, i) === null ? null : share(m, i) >= 1;
     if (samples.labels) return detail(m, i) === null;
     return rank(m, i) === -1 && chunk.form !== "ranking" ? null : rank(m, i) === 1;
   };
   const badness = (m, i) => {
     const own = detail(m, i);
     if (samples.label && own && own.scores) return 1e6 + 1e6 * (own.scores[0] - (own.label_score || 0));
+    if (samples.correct) return -share(m, i);
     return rank(m, i) < 0 ? Infinity : rank(m, i);
   };
   const prediction = (m, i) => {
     const own = samples.prediction && samples.prediction[m] ? samples.prediction[m][i] : -1;
     return own === -1 ? samples.label[i] : own;
   };
-  return { count: samples.ids.length, rank, detail, text, ok, badness, prediction };
+  return { count: samples.ids.length, rank, detail, text, share, ok, badness, prediction };
 }
 
 function samplesSection(view) {
