@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import pytrec_eval
 
-from eyechart import evaluate, run_task
+from eyechart import evaluate, run_task, stats
 from eyechart.api.errors import UnreachableError
 from eyechart.datasets.text_collection import read_collection, write_collection
 from eyechart.errors import DataError, ModelError, UsageError
@@ -142,8 +142,11 @@ def test_each_metric_is_the_mean_of_its_own_field_in_the_records(data):
     assert result.records["form"] == "ranking"
     for name, metric in result.values.items():
         assert metric.mean_of == MeanOf(name, cluster="unit")
-        assert np.mean([record[metric.mean_of.field] for record in records]) == pytest.approx(metric.value, abs=1e-9)
-        assert len({record[metric.mean_of.cluster] for record in records}) == metric.n
+        values = np.array([record[metric.mean_of.field] for record in records])
+        units = np.array([record[metric.mean_of.cluster] for record in records])
+        assert values.mean() == pytest.approx(metric.value, abs=1e-9)
+        assert len(set(units)) == metric.n
+        assert (metric.low, metric.high) == pytest.approx(tuple(stats.mean_interval(values, units)), abs=1e-9)
 
 
 def test_queries_for_one_document_are_one_unit(data):

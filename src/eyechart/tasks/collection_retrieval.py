@@ -91,12 +91,12 @@ def score(prediction: CollectionPrediction, settings: Mapping[str, Any]) -> Outc
     ``recall_k``; with ``--metrics full`` all of them at every k.
     """
     collection = prediction.collection
-    asked = ranked.questions(collection)
-    judged = {query.id for query in asked.queries}
-    chosen = [i for i, query in enumerate(collection.queries) if query.id in judged]
-    ranking = ranked.rank_all(asked, prediction.queries[chosen], prediction.documents)
+    judged = ranked.judged_queries(collection)
+    counted = {query.id for query in judged.queries}
+    chosen = [i for i, query in enumerate(collection.queries) if query.id in counted]
+    ranking = ranked.rank_all(judged, prediction.queries[chosen], prediction.documents)
     ks = sorted({*settings["recall_k"], 10, *(ranked.KS if settings.get("metrics") == "full" else ())})
-    outcome = ranked.score(asked, ranking, collection, ks)
+    outcome = ranked.score(judged, ranking, collection, ks)
     kinds = [_kind(document) for document in collection.documents]
     found = Counter(kinds[row[0]] for row in ranking.top)
     notices = list(outcome.notices)
@@ -107,7 +107,7 @@ def score(prediction: CollectionPrediction, settings: Mapping[str, Any]) -> Outc
         outcome,
         metrics=_shown(outcome.metrics, settings),
         records=[
-            {**record, "query": _kind(query)} for record, query in zip(outcome.records, asked.queries, strict=True)
+            {**record, "query": _kind(query)} for record, query in zip(outcome.records, judged.queries, strict=True)
         ],
         notices=tuple(notices),
         details={**outcome.details, "gallery": dict(Counter(kinds)), "found_first": dict(found)},

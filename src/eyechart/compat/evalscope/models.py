@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from eyechart.api import Budget
-from eyechart.compat.evalscope.schema import DEFAULT_CONCURRENCY, Endpoint, Requests, TextModel, VisionModel
+from eyechart.compat.evalscope.schema import DEFAULT_CONCURRENCY, ClipEval, Endpoint, Requests, TextModel, VisionModel
 from eyechart.errors import UsageError, nearest
 from eyechart.models.access import Access
 from eyechart.models.resolve import recognise
@@ -25,6 +25,13 @@ WITHOUT_EFFECT = frozenset({"show_progress_bar", "normalize_embeddings", "conver
 def vision_spec(entry: VisionModel, role: Role, access: Access) -> ModelSpec:
     """Return the spec of a model that sees: a CLIP-like encoder, or a generator."""
     return _generator(entry, access) if role == "generator" else _encoder(entry, access)
+
+
+def vision_access(entry: VisionModel, role: Role, settings: ClipEval, budget: Budget) -> Access:
+    """Return how a model that sees is reached; ``batch_size`` is EvalScope's number of captions at a time."""
+    if role == "generator":
+        return access_of(entry, settings, budget, settings.requests_at_a_time, min(settings.batch_size, LOCAL_BATCH))
+    return access_of(entry, settings, budget, settings.concurrency or DEFAULT_CONCURRENCY, REQUEST_SIZE)
 
 
 def _encoder(entry: VisionModel, access: Access) -> ModelSpec:
