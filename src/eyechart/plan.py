@@ -17,7 +17,7 @@ from eyechart.errors import DataError, UsageError
 from eyechart.models.family import Family
 from eyechart.models.registry import family_of
 from eyechart.outputs import check_outputs, fill_output
-from eyechart.plan_models import list_entries, model_specs, short_name, with_generation
+from eyechart.plan_models import asked_models, list_entries, model_specs, short_name, with_generation
 from eyechart.tasks.base import Task
 from eyechart.tasks.groups import group_settings
 from eyechart.tasks.registry import TASK_OF_KIND, load_task
@@ -121,6 +121,7 @@ def plan_jobs(config: Config, say: Callable[[str], object] = warnings.warn) -> l
         say: Told about each pair of dataset and language that is left out because it does not exist. If there
             is nothing else to do, that is an error instead.
     """
+    asked_models(config)  # what is wrong with these is said before a dataset is opened, or fetched
     planner, left_out = Planner(), dict[str, LanguageError]()
     benchmarks: dict[tuple[str, str, str], PlannedBenchmark] = {}
     names = dataset_names(config)
@@ -135,8 +136,12 @@ def plan_jobs(config: Config, say: Callable[[str], object] = warnings.warn) -> l
             left_out.setdefault(f"{name} ({language})", error)
     if left_out and not benchmarks:
         raise next(iter(left_out.values()))
-    specs = model_specs(config)
-    jobs = [_job(config, spec, benchmark) for spec, benchmark in product(specs, benchmarks.values())]
+    roles = list(dict.fromkeys(benchmark.task.needs for benchmark in benchmarks.values()))
+    models = zip(*(model_specs(config, role, say) for role in roles), strict=True)
+    jobs = [
+        _job(config, model[roles.index(benchmark.task.needs)], benchmark)
+        for model, benchmark in product(models, benchmarks.values())
+    ]
     check_outputs(jobs)
     for job in jobs:
         # With --skip_existing a model that has all its results is not looked at: that may take the import of its

@@ -208,6 +208,8 @@ class ModelCard:
     parameters: int | None = None
     logit_scale: float | None = None
     logit_bias: float | None = None
+    similarity: str = "cosine"
+    """How the model itself compares two vectors: cosine, dot (the lengths of vectors count), or another name."""
     notes: tuple[str, ...] = ()
     """Traps that the loader found, for example another activation than the weights were trained with."""
 
