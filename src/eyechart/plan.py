@@ -17,7 +17,7 @@ from eyechart.errors import DataError, UsageError
 from eyechart.models.family import Family
 from eyechart.models.registry import family_of
 from eyechart.outputs import check_outputs, fill_output
-from eyechart.plan_models import list_entries, model_specs, short_name, with_generation
+from eyechart.plan_models import asked_models, list_entries, model_specs, short_name, with_generation
 from eyechart.tasks.base import Task
 from eyechart.tasks.groups import group_settings
 from eyechart.tasks.registry import TASK_OF_KIND, load_task
@@ -121,11 +121,12 @@ def plan_jobs(config: Config, say: Callable[[str], object] = warnings.warn) -> l
         say: Told about each pair of dataset and language that is left out because it does not exist. If there
             is nothing else to do, that is an error instead.
     """
+    asked_models(config)  # what is wrong with these is said before a dataset is opened, or fetched
     planner, left_out = Planner(), dict[str, LanguageError]()
     benchmarks: dict[tuple[str, str, str], PlannedBenchmark] = {}
-    specs, names = model_specs(config), dataset_names(config)
+    names = dataset_names(config)
     if not config.skip_existing and _encodes(config, names[0], planner):
-        for spec in specs:  # before a dataset is opened, which may take a download
+        for spec in model_specs(config, "encoder", str):  # before a dataset is opened, which may take a download
             planner.check(spec, "encoder")
     for (number, name), language, task in product(
         enumerate(names), dict.fromkeys(config.language), dict.fromkeys(config.task)
@@ -138,7 +139,12 @@ def plan_jobs(config: Config, say: Callable[[str], object] = warnings.warn) -> l
             left_out.setdefault(f"{name} ({language})", error)
     if left_out and not benchmarks:
         raise next(iter(left_out.values()))
-    jobs = [_job(config, spec, benchmark) for spec, benchmark in product(specs, benchmarks.values())]
+    roles = list(dict.fromkeys(benchmark.task.needs for benchmark in benchmarks.values()))
+    models = zip(*(model_specs(config, role, say) for role in roles), strict=True)
+    jobs = [
+        _job(config, model[roles.index(benchmark.task.needs)], benchmark)
+        for model, benchmark in product(models, benchmarks.values())
+    ]
     check_outputs(jobs)
     for job in jobs:
         # A model that has all its results is not looked at: that may take the import of its library, for nothing.
@@ -161,6 +167,7 @@ def _encodes(config: Config, dataset: str, planner: Planner) -> bool:
 def _job(config: Config, spec: ModelSpec, benchmark: PlannedBenchmark) -> Job:
     task, dataset = benchmark.task, benchmark.dataset
     label = ""
+    spec = replace(spec, options={**spec.options, **task.model_options(spec.family)})
     if task.needs == "generator":
         spec, label = with_generation(config, spec, dataset.name), short_name(spec)
     named = replace(spec, name=label) if label else spec

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import pytrec_eval
+from eyechart.models.encoders.text import TextFamily
 
 from eyechart import evaluate, run_task, stats
 from eyechart.api.errors import UnreachableError
@@ -13,7 +14,6 @@ from eyechart.datasets.text_collection import read_collection, write_collection
 from eyechart.errors import DataError, ModelError, UsageError
 from eyechart.inference.embeddings import StoredEmbeddings
 from eyechart.io.files import cache_root
-from eyechart.models.encoders.text import TextFamily
 from eyechart.models.registry import open_model
 from eyechart.store.vectors import EmbeddingStore
 from eyechart.types import Document, MeanOf, ModelSpec, TextCollection

@@ -40,7 +40,9 @@ def _unit_of_odd(rows: NDArray[np.float64]) -> NDArray[np.float64]:
     """Scale rows that are very long, very short or zero, in float64."""
     if not np.isfinite(rows).all():
         bad = int((~np.isfinite(rows).all(axis=-1)).sum())
-        raise ModelError(f"{bad} vectors hold NaN or infinite values.", advice="Check the model or the classifier file.")
+        raise ModelError(
+            f"{bad} vectors hold NaN or infinite values.", advice="Check the model or the classifier file."
+        )
     norm = np.linalg.norm(rows, axis=-1, keepdims=True)
     return np.divide(rows, norm, out=np.zeros_like(rows), where=norm > 0)
 
@@ -55,7 +57,9 @@ def all_alike(vectors: Vectors) -> bool:
     if len(vectors) < 2:
         return False
     room = ROUNDING * float(np.abs(vectors[0]).max(initial=0))
-    return all(bool((np.abs(vectors[part] - vectors[0]) <= room).all()) for part in _parts(vectors, np.arange(len(vectors))))
+    return all(
+        bool((np.abs(vectors[part] - vectors[0]) <= room).all()) for part in _parts(vectors, np.arange(len(vectors)))
+    )
 
 
 def mean_of_units(vectors: Vectors, starts: NDArray[np.int64]) -> Vectors:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eyechart import stats
-from eyechart.errors import DataError
+from eyechart.errors import DataError, ModelError
 from eyechart.metrics.ranking import METRICS, NOT_FOUND, RelevantRanks, rank_in_lists, rank_relevant
 from eyechart.metrics.ranking_chance import CHANCE
 from eyechart.metrics.retrieval import top_items
@@ -93,15 +93,30 @@ def judged_queries(collection: TextCollection, ids: Collection[str] | None = Non
     return JudgedQueries(tuple(kept), tuple(positives), tuple(absent), tuple(left_out))
 
 
+def comparable(queries: Vectors, documents: Vectors, similarity: str) -> tuple[Vectors, Vectors]:
+    """Return vectors whose dot product is the model's own similarity: of unit length for cosine, as they are for dot.
+
+    Raises:
+        ModelError: If the model compares in another way.
+    """
+    if similarity == "dot":
+        return queries, documents
+    if similarity != "cosine":
+        raise ModelError(
+            f"The model compares vectors by {similarity}, which is not known here.",
+            advice="Models that compare by cosine or dot product can be scored.",
+        )
+    return unit(queries), unit(documents)
+
+
 def rank_all(judged: JudgedQueries, queries: Vectors, documents: Vectors) -> FoundDocuments:
-    """Rank the whole corpus by cosine. No document is left out, whatever its id: not even the query's own.
+    """Rank the whole corpus by dot product. No document is left out, whatever its id: not even the query's own.
 
     Args:
         judged: The queries.
-        queries: Their vectors.
+        queries: Their vectors, as `comparable` gives them.
         documents: The vectors of all documents.
     """
-    queries, documents = unit(queries), unit(documents)
     positives, gains, chosen = _flat(judged)
     relevant = rank_relevant(queries[chosen], documents, positives, gains) if len(chosen) else None
     items, _ = top_items(queries, documents, min(SHOWN, len(documents)))
@@ -110,7 +125,7 @@ def rank_all(judged: JudgedQueries, queries: Vectors, documents: Vectors) -> Fou
 
 def shortlist(queries: Vectors, documents: Vectors, depth: int) -> Ints:
     """Return the ``depth`` best documents of each query, best first: what a reranker reads."""
-    items, _ = top_items(unit(queries), unit(documents), depth)
+    items, _ = top_items(queries, documents, depth)
     return items
 
 

@@ -15,7 +15,7 @@ from eyechart.models.rerankers.reranker import Shortlist
 from eyechart.tasks import ranked
 from eyechart.tasks.base import Material, Prediction, Task
 from eyechart.tasks.ranked import FoundDocuments, JudgedQueries
-from eyechart.tasks.text_prompts import prompt_settings, prompts_of, with_prompt
+from eyechart.tasks.text_prompts import given_prompts, prompt_settings, prompts_of, with_prompt
 from eyechart.types import ModelCard, ModelSpec, Notice, Outcome, TextCollection
 
 RERANKER = "reranker"
@@ -59,6 +59,10 @@ class TextRetrieval(Task):
             return {**prompt_settings(options), **said}
         second = {"top_k": int(options.get("top_k") or TOP_K), "reranker_prompt": options.get("reranker_prompt") or ""}
         return {**prompt_settings(options), **second, **said}
+
+    def model_options(self, family: str) -> dict[str, Any]:
+        """Put prompts in front of texts here, by role, and nowhere else."""
+        return given_prompts(family)
 
     def others(self, options: Mapping[str, Any]) -> dict[str, ModelSpec]:
         """Take the reranker: a cross-encoder by its folder or id, or any that is described already."""
@@ -106,7 +110,8 @@ def _embed(
     queries = with_prompt(prompts, "query", [query.text for query in judged.queries])
     documents = with_prompt(prompts, "document", [document.text for document in collection.documents])
     encoder, language = material.encoder, material.language
-    return encoder.texts(queries, language=language), encoder.texts(documents, language=language)
+    vectors = encoder.texts(queries, language=language), encoder.texts(documents, language=language)
+    return ranked.comparable(*vectors, encoder.card.similarity)
 
 
 def _reranked(
