@@ -75,7 +75,7 @@ function drawPair(target, pairs, a, b) {
         ),
       ),
     ),
-    h("p", { class: "note" }, "Intervals: paired bootstrap, images resampled whole. p: exact McNemar where each sample is right or wrong and stands for itself, else the bootstrap's; corrected by Holm over the benchmarks of this pair. Detectable: the smallest true difference that so many samples find in 4 of 5 cases."),
+    h("p", { class: "note" }, "Intervals and p: one paired score test (McNemar's statistic where each sample is right or wrong), an image being one unit; p corrected by Holm over the benchmarks of this pair. Detectable: the smallest true difference that so many samples find in 4 of 5 cases."),
   );
 }
 
