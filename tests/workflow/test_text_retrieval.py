@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import pytrec_eval
-from eyechart.models.encoders.text import TextFamily
+from eyechart.models.encoders.sentence_transformers import SentenceTransformersFamily
 
 from eyechart import evaluate, run_task, stats
 from eyechart.api.errors import UnreachableError
@@ -272,7 +272,7 @@ def test_pooling_is_what_its_name_says(pooling):
         ]
     )
 
-    encoder = TextFamily().load(ModelSpec("text", minilm(), options={"pooling_mode": pooling}))
+    encoder = SentenceTransformersFamily().load(ModelSpec("sentence-transformers", minilm(), options={"pooling_mode": pooling}))
 
     np.testing.assert_allclose(encoder.encode_texts(texts), expected.numpy(), atol=1e-5)
 
@@ -285,8 +285,8 @@ def test_the_text_side_of_another_family_can_be_used(data):
 
 
 def test_long_texts_are_cut_where_the_config_says_and_counted():
-    short = TextFamily().load(ModelSpec("text", minilm(), options={"max_seq_length": 8}))
-    whole = TextFamily().load(ModelSpec("text", minilm()))
+    short = SentenceTransformersFamily().load(ModelSpec("sentence-transformers", minilm(), options={"max_seq_length": 8}))
+    whole = SentenceTransformersFamily().load(ModelSpec("sentence-transformers", minilm()))
     text = "one two three four five six seven eight nine ten"
 
     assert short.truncated([text, "one"]) == [True, False]
@@ -296,7 +296,7 @@ def test_long_texts_are_cut_where_the_config_says_and_counted():
 
 
 def test_a_text_model_refuses_images():
-    encoder = TextFamily().load(ModelSpec("text", minilm()))
+    encoder = SentenceTransformersFamily().load(ModelSpec("sentence-transformers", minilm()))
 
     with pytest.raises(ModelError, match="cannot see images"):
         encoder.encode_images(np.zeros((1, 3, 8, 8), np.float32))
