@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import pytrec_eval
-from eyechart.models.encoders.sentence_transformers import SentenceTransformersFamily
 
 from eyechart import evaluate, run_task, stats
 from eyechart.api.errors import UnreachableError
@@ -14,6 +13,7 @@ from eyechart.datasets.text_collection import read_collection, write_collection
 from eyechart.errors import DataError, ModelError, UsageError
 from eyechart.inference.embeddings import StoredEmbeddings
 from eyechart.io.files import cache_root
+from eyechart.models.encoders.sentence_transformers import SentenceTransformersFamily
 from eyechart.models.registry import open_model
 from eyechart.store.vectors import EmbeddingStore
 from eyechart.types import Document, MeanOf, ModelSpec, TextCollection
@@ -272,7 +272,9 @@ def test_pooling_is_what_its_name_says(pooling):
         ]
     )
 
-    encoder = SentenceTransformersFamily().load(ModelSpec("sentence-transformers", minilm(), options={"pooling_mode": pooling}))
+    encoder = SentenceTransformersFamily().load(
+        ModelSpec("sentence-transformers", minilm(), options={"pooling_mode": pooling})
+    )
 
     np.testing.assert_allclose(encoder.encode_texts(texts), expected.numpy(), atol=1e-5)
 
@@ -285,7 +287,9 @@ def test_the_text_side_of_another_family_can_be_used(data):
 
 
 def test_long_texts_are_cut_where_the_config_says_and_counted():
-    short = SentenceTransformersFamily().load(ModelSpec("sentence-transformers", minilm(), options={"max_seq_length": 8}))
+    short = SentenceTransformersFamily().load(
+        ModelSpec("sentence-transformers", minilm(), options={"max_seq_length": 8})
+    )
     whole = SentenceTransformersFamily().load(ModelSpec("sentence-transformers", minilm()))
     text = "one two three four five six seven eight nine ten"
 
