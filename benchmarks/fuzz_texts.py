@@ -19,8 +19,9 @@ from eyechart.api.retry import read_retry_after
 from eyechart.api.secret import Secret
 from eyechart.api.transport import Transport
 from eyechart.datasets.questions.benchmarks import QuestionBenchmark
-from eyechart.metrics import answers, captions, math_answers, vcr
+from eyechart.metrics import answers, captions
 from eyechart.metrics.cells import literal_list, text_list
+from eyechart.metrics.texts import math_answers, vcr
 from eyechart.scorers import SCORERS, judges, llavabench, mathematics, naturalbench
 from eyechart.scorers.scoring import score_rows
 

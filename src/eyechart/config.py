@@ -50,9 +50,10 @@ class Config(BaseModel):
     split: str = "test"
     model: list[str] = []
     pretrained: list[str] = []
-    """Empty: the family's own default, for open_clip ViT-B-32-quickgelu and laion400m_e32."""
+    """Empty: the family's own default; without any model, open_clip's ViT-B-32-quickgelu and laion400m_e32."""
     pretrained_model: list[str] = []
-    model_type: str = "open_clip"
+    model_type: str | None = None
+    """None: found out from the model's name or files."""
     model_options: dict[str, Any] = {}
     revision: str | None = None
     hub: Literal["huggingface", "modelscope"] | None = None

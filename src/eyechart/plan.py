@@ -17,7 +17,7 @@ from eyechart.errors import DataError, UsageError
 from eyechart.models.family import Family
 from eyechart.models.registry import family_of
 from eyechart.outputs import check_outputs, fill_output
-from eyechart.plan_models import list_entries, model_specs, short_name, with_generation
+from eyechart.plan_models import asked_models, list_entries, model_specs, short_name, with_generation
 from eyechart.tasks.base import Task
 from eyechart.tasks.groups import group_settings
 from eyechart.tasks.registry import TASK_OF_KIND, load_task
@@ -121,13 +121,13 @@ def plan_jobs(config: Config, say: Callable[[str], object] = warnings.warn) -> l
         say: Told about each pair of dataset and language that is left out because it does not exist. If there
             is nothing else to do, that is an error instead.
     """
+    asked_models(config)  # what is wrong with these is said before a dataset is opened, or fetched
     planner, left_out = Planner(), dict[str, LanguageError]()
     benchmarks: dict[tuple[str, str, str], PlannedBenchmark] = {}
-    specs, names = model_specs(config), dataset_names(config)
-    if not config.skip_existing:
-        # Before a dataset is opened, which may take a download; with --skip_existing only models that have work to do.
-        for spec in specs:
-            planner.check(*_in_role(config, spec, names[0], planner))
+    names = dataset_names(config)
+    if not config.skip_existing and _encodes(config, names[0], planner):
+        for spec in model_specs(config, "encoder", str):  # before a dataset is opened, which may take a download
+            planner.check(spec, "encoder")
     for (number, name), language, task in product(
         enumerate(names), dict.fromkeys(config.language), dict.fromkeys(config.task)
     ):
@@ -139,7 +139,12 @@ def plan_jobs(config: Config, say: Callable[[str], object] = warnings.warn) -> l
             left_out.setdefault(f"{name} ({language})", error)
     if left_out and not benchmarks:
         raise next(iter(left_out.values()))
-    jobs = [_job(config, spec, benchmark) for spec, benchmark in product(specs, benchmarks.values())]
+    roles = list(dict.fromkeys(benchmark.task.needs for benchmark in benchmarks.values()))
+    models = zip(*(model_specs(config, role, say) for role in roles), strict=True)
+    jobs = [
+        _job(config, model[roles.index(benchmark.task.needs)], benchmark)
+        for model, benchmark in product(models, benchmarks.values())
+    ]
     check_outputs(jobs)
     for job in jobs:
         # A model that has all its results is not looked at: that may take the import of its library, for nothing.
@@ -152,18 +157,17 @@ def plan_jobs(config: Config, say: Callable[[str], object] = warnings.warn) -> l
     return jobs
 
 
-def _in_role(config: Config, spec: ModelSpec, dataset: str, planner: Planner) -> tuple[ModelSpec, Role]:
-    """Return a model as the run will first use it; the other uses are checked when all datasets are known."""
+def _encodes(config: Config, dataset: str, planner: Planner) -> bool:
+    """Tell whether the first job of a run needs an encoder, without opening its dataset."""
     if config.task[0] == "auto":
-        generates = dataset_spec(config, dataset, config.language[0]).reader == "questions"
-    else:
-        generates = planner.task(config.task[0]).needs == "generator"
-    return (with_generation(config, spec, dataset), "generator") if generates else (spec, "encoder")
+        return dataset_spec(config, dataset, config.language[0]).reader != "questions"
+    return planner.task(config.task[0]).needs == "encoder"
 
 
 def _job(config: Config, spec: ModelSpec, benchmark: PlannedBenchmark) -> Job:
     task, dataset = benchmark.task, benchmark.dataset
     label = ""
+    spec = replace(spec, options={**spec.options, **task.model_options(spec.family)})
     if task.needs == "generator":
         spec, label = with_generation(config, spec, dataset.name), short_name(spec)
     named = replace(spec, name=label) if label else spec

@@ -2,59 +2,87 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import warnings
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 from eyechart.config import Config
+from eyechart.errors import UsageError, nearest
 from eyechart.models.access import Access
+from eyechart.models.model_collections import collection_names, expand_collection
 from eyechart.models.registry import GENERATORS
-from eyechart.models.resolve import choose_models
+from eyechart.models.resolve import EMBEDDED, ResolvedModel, check_family, holds_weights, resolve_model
 from eyechart.plugins import PYTHON
-from eyechart.types import ModelSpec
+from eyechart.types import ModelSpec, Role
 
+DEFAULTS = {
+    "open_clip": ("ViT-B-32-quickgelu", "laion400m_e32"),
+    "ja_clip": ("ViT-B-32-quickgelu", "rinna/japanese-clip-vit-b-16"),
+    "onnx": (EMBEDDED, ""),
+}
+"""``--model`` and ``--pretrained`` where they are not given. CLIP_benchmark gives ja_clip open_clip's name, too."""
 MAX_BATCH = 8
 """Conversations per forward pass: far fewer than images per pass of an encoder."""
+Say = Callable[[str], object]
+Asked = tuple[str | None, str, str | None]
+ACCESS = ("api_key_variable", "concurrency", "timeout", "tries")
+"""Settings of `QuestionSettings` that ``--model_option`` can set for one model; ``batch`` is texts per request."""
 
 
-def model_specs(config: Config) -> list[ModelSpec]:
-    """Return the models of ``--pretrained_model``, or every pair of ``--model`` and ``--pretrained``."""
-    chosen = choose_models(config.model_type, config.model, config.pretrained, list_entries(config.pretrained_model))
-    return [
-        ModelSpec(
-            choice.family,
-            choice.name,
-            choice.pretrained,
-            precision_of(config),
-            config.device,
-            model_options(config) | ({"factory": choice.factory} if choice.factory else {}),
+def model_specs(
+    config: Config, role: Role = "encoder", say: Callable[[str], object] = warnings.warn
+) -> list[ModelSpec]:
+    """Return the models of ``--pretrained_model``, or every pair of ``--model`` and ``--pretrained``, each once.
+
+    Args:
+        config: The settings.
+        role: What the models shall do.
+        say: Told what was guessed.
+    """
+    specs = []
+    for model in dict.fromkeys(_resolved(config, role)):
+        if model.notice:
+            say(model.notice)
+        options = model_options(config) | ({"factory": model.factory} if model.factory else {})
+        if model.family == "api" and config.questions.api_base:
+            options["api_base"] = config.questions.api_base
+        specs.append(
+            ModelSpec(
+                model.family,
+                model.name,
+                model.pretrained,
+                precision_of(config),
+                config.device,
+                options,
+                access_of(config, role),
+            )
         )
-        for choice in chosen
-    ]
+    return specs
 
 
 def with_generation(config: Config, spec: ModelSpec, benchmark: str) -> ModelSpec:
-    """Return the same model as a generator: with its generation settings and how it is reached."""
+    """Return the same model as a generator, with its generation settings."""
     wished = {"temperature": config.questions.temperature, "max_tokens": config.questions.max_tokens}
     settings = {key: value for key, value in wished.items() if value is not None}
     options = {**spec.options, "settings": {**spec.options.get("settings", {}), **settings}}
-    if config.questions.api_base:
-        options["api_base"] = config.questions.api_base
     if getattr(GENERATORS.load(spec.family), "wants_benchmark", False):
         options["dataset"] = benchmark
-    return replace(spec, options=options, access=access_of(config))
+    return replace(spec, options=options)
 
 
-def access_of(config: Config) -> Access:
-    """Return how generators are reached."""
-    questions = config.questions
+def access_of(config: Config, role: Role) -> Access:
+    """Return how models are reached."""
+    wished = {name: config.model_options.get(name, getattr(config.questions, name)) for name in ACCESS}
+    size = min(config.batch_size, MAX_BATCH) if role == "generator" else config.batch_size
     return Access(
-        key_variable=questions.api_key_variable,
-        concurrency=questions.concurrency,
-        timeout=questions.timeout,
-        tries=questions.tries,
-        batch_size=min(config.batch_size, MAX_BATCH),
+        key_variable=wished["api_key_variable"],
+        concurrency=int(wished["concurrency"]),
+        timeout=float(wished["timeout"]),
+        tries=int(wished["tries"]),
+        batch_size=int(config.model_options.get("batch", size)),
     )
 
 
@@ -72,7 +100,8 @@ def model_options(config: Config) -> dict[str, Any]:
         "trust_remote_code": config.trust_remote_code,
         "compile": config.compile,
     }
-    return {**config.model_options, **{key: value for key, value in named.items() if value}}
+    own = {key: value for key, value in config.model_options.items() if key not in (*ACCESS, "batch")}
+    return {**own, **{key: value for key, value in named.items() if value}}
 
 
 def precision_of(config: Config) -> str:
@@ -89,3 +118,64 @@ def list_entries(names: Iterable[str]) -> Iterator[str]:
             yield from (line for line in lines if line and not line.startswith("#"))
         else:
             yield name
+
+
+def _resolved(config: Config, role: Role) -> Iterator[ResolvedModel]:
+    address = str(config.questions.api_base or config.model_options.get("api_base") or "")
+    for family, name, pretrained in asked_models(config):
+        found = resolve_model(name, pretrained or "", family=family, role=role, address=address)
+        if pretrained is None and found.family == "open_clip" and not holds_weights(name):
+            found = replace(found, pretrained=DEFAULTS["open_clip"][1])
+        yield found
+
+
+def asked_models(config: Config) -> list[Asked]:
+    """Return family, name and pretrained of each model, None where it was not given.
+
+    Raises:
+        UsageError: If there is no such family or collection, or a family without a model.
+    """
+    family = config.model_type
+    if family is not None and not family.startswith(PYTHON):
+        check_family(family)
+    listed = [pair for entry in list_entries(config.pretrained_model) for pair in _pairs(entry)]
+    if listed:
+        return [(family, *pair) for pair in listed]
+    if not config.model:
+        return list(_without_name(family, config.pretrained))
+    default = DEFAULTS[family][1] if family in DEFAULTS and family != "open_clip" else None
+    weights: list[str | None] = [*config.pretrained] or [default]
+    return [(family, *pair) for pair in product(config.model, weights)]
+
+
+def _without_name(family: str | None, pretrained: list[str]) -> Iterator[Asked]:
+    """Say which models are meant where no ``--model`` is given."""
+    if family is not None and family.startswith(PYTHON):
+        yield from ((family, family, weights) for weights in pretrained or [""])
+    elif family in DEFAULTS:
+        name, default = DEFAULTS[family]
+        yield from ((family, name, weights) for weights in pretrained or [default])
+    elif family is not None and not pretrained:
+        raise UsageError(f"--model_type {family} needs a model.", advice="Name it with --model.")
+    elif family is not None:
+        # A family without architectures: the weights are the model.
+        yield from ((family, weights, "") for weights in pretrained)
+    else:
+        name, default = DEFAULTS["open_clip"]
+        for weights in pretrained or [default]:
+            yield (None, weights, "") if Path(weights).is_dir() else ("open_clip", name, weights)
+
+
+def _pairs(entry: str) -> list[tuple[str, str]]:
+    """Read an entry of ``--pretrained_model``: a collection, or ``model,pretrained``."""
+    collection = expand_collection(entry)
+    if collection is not None:
+        return collection
+    name, comma, pretrained = entry.partition(",")
+    if not comma:
+        near = nearest(entry, collection_names())
+        hint = f"Did you mean {' or '.join(near)}?" if near else "Write for example ViT-B-32,openai."
+        raise UsageError(
+            f"--pretrained_model: {entry!r} is not 'model,pretrained', a list file or a collection.", advice=hint
+        )
+    return [(name.strip(), pretrained.strip())]

@@ -101,7 +101,6 @@ def run_job(job: Job, session: Session) -> Result:
     start, watch = time.perf_counter(), Stopwatch()
     task = load_task(job.task)
     check_owner(job)
-    identity = session.identity(job, task)
     with watch.phase("read"):
         manifest = session.manifest(job)
     check_columns(manifest.entries, job.settings)
@@ -136,7 +135,7 @@ def run_job(job: Job, session: Session) -> Result:
             profile=watch.seconds() | {"total": round(time.perf_counter() - start, 4)},
             measures=task.measures or task.name.replace("_", " "),
             records=task.form_of(manifest.info),
-            identity=identity,
+            identity=session.identity(job, task),  # now: a model from a hub is known once it has been loaded
             known=_circumstances(model, watch),
         )
     )

@@ -212,6 +212,8 @@ class ModelCard:
     logit_bias: float | None = None
     prompts: Mapping[str, str] = field(default_factory=dict)
     """What its authors put in front of a ``query`` or a ``document`` before it is encoded."""
+    similarity: str = "cosine"
+    """How the model itself compares two vectors: cosine, dot (the lengths of vectors count), or another name."""
     notes: tuple[str, ...] = ()
     """Traps that the loader found, for example another activation than the weights were trained with."""
 

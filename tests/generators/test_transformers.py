@@ -100,7 +100,7 @@ def test_the_card_is_known_to_the_next_run_without_loading(folder):
     card = LazyModel(spec, FAMILY).card
 
     class NeverLoaded(TransformersGeneratorFamily):
-        def load(self, spec, access):
+        def load(self, spec):
             raise AssertionError("loaded")
 
     assert LazyModel(spec, NeverLoaded()).card == card

@@ -21,7 +21,7 @@ from eyechart.errors import DataError, EyechartError, ResultError, UsageError
 from eyechart.io import plain_values, untrusted
 from eyechart.io.plain_values import read_yaml
 from eyechart.manifest import read_manifest
-from eyechart.metrics.vcr import best_span
+from eyechart.metrics.texts.vcr import best_span
 from eyechart.report.load import load_results
 from eyechart.report.page.payload import make_payload
 from eyechart.results import read_result

@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from eyechart.metrics import answers, choices, math_answers
-from eyechart.metrics import vcr as vcr_metric
+from eyechart.metrics import answers
 from eyechart.metrics.captions import score_captions
 from eyechart.metrics.cells import text_list
 from eyechart.metrics.circular import circular_rows
+from eyechart.metrics.texts import choices, math_answers
+from eyechart.metrics.texts import vcr as vcr_metric
 from eyechart.scorers import (
     choice,
     circular,

@@ -1,4 +1,4 @@
-"""A model behind an API that misbehaves in every way the issue lists."""
+"""A model behind an API that misbehaves, and one that does not."""
 
 import dataclasses
 import json
@@ -9,16 +9,21 @@ import pytest
 
 from eyechart import evaluate
 from eyechart.errors import ModelError, UnknownNameError, UsageError
+from eyechart.inference.embeddings import StoredEmbeddings
+from eyechart.models.access import Access
+from eyechart.models.registry import open_model
+from eyechart.store.vectors import EmbeddingStore
 from eyechart.types import ModelSpec
 from support.data import write_classification
 from support.openai_server import OpenAIServer, Raw, Stall, Status, first_attempts
 from support.zoo import load, photos
 
+QUICK = Access(timeout=5)
 SECRET = "sk-very-secret-1234567890"
 
 
-def spec_of(server, **options):
-    return ModelSpec("api", "test-model", server.api_base, options={"image_form": "jina", "timeout": 5, **options})
+def spec_of(server, access=QUICK, **options):
+    return ModelSpec("api", "test-model", server.api_base, options={"image_form": "jina", **options}, access=access)
 
 
 def after_loading(fault):
@@ -48,7 +53,7 @@ def vectors(*rows):
 )
 def test_a_server_that_misbehaves_gives_one_clear_error(fault, message):
     with OpenAIServer(fault=after_loading(fault)) as server:
-        encoder = load(spec_of(server, tries=2, timeout=0.5 if isinstance(fault, Stall) else 5))
+        encoder = load(spec_of(server, Access(tries=2, timeout=0.5 if isinstance(fault, Stall) else 5)))
 
         with pytest.raises(ModelError, match=message):
             encoder.encode_texts(["two", "texts"])
@@ -57,7 +62,7 @@ def test_a_server_that_misbehaves_gives_one_clear_error(fault, message):
 @pytest.mark.parametrize("code", [429, 500, 503])
 def test_a_server_that_recovers_is_asked_again(code):
     with OpenAIServer(fault=first_attempts(1, Status(code))) as server:
-        encoder = load(spec_of(server, tries=3))
+        encoder = load(spec_of(server, Access(tries=3)))
 
         np.testing.assert_array_equal(encoder.encode_texts(["x"]), np.array([server.vector("x")], np.float32))
 
@@ -71,12 +76,47 @@ def test_a_model_that_is_not_served_names_those_that_are():
 
 def test_a_server_that_is_not_there():
     with pytest.raises(ModelError, match="No server answers at"):
-        load(ModelSpec("api", "m", "http://127.0.0.1:9/v1", options={"tries": 1}))
+        load(ModelSpec("api", "m", "http://127.0.0.1:9/v1", access=Access(tries=1)))
 
 
 def test_another_dimension_than_asked_for():
-    with OpenAIServer(dimension=8) as server, pytest.raises(ModelError, match="size 8, not 16"):
-        load(spec_of(server, dimension=16))
+    with OpenAIServer(dimension=8) as server:
+        encoder = load(spec_of(server, dimension=16))
+
+        with pytest.raises(ModelError, match="size 8, not 16"):
+            encoder.encode_texts(["a"])
+
+
+def test_a_dimension_that_is_given_costs_no_request_and_makes_no_other_model():
+    with OpenAIServer(dimension=8) as server:
+        given = load(spec_of(server, dimension=8))
+        assert not server.paid
+        found = load(spec_of(server))
+
+    assert given.card == found.card
+
+
+def test_eval_and_run_task_reach_one_model_that_is_stored_once(tmp_path):
+    store = EmbeddingStore(tmp_path / "store")
+    with OpenAIServer(dimension=8) as server:
+        like_eval = ModelSpec("api", "test-model", server.api_base, access=Access(batch_size=64))
+        like_run_task = ModelSpec(
+            "api", "test-model", options={"api_base": server.api_base, "dimension": 8}, access=Access(batch_size=3)
+        )
+        first, second = (StoredEmbeddings(open_model(spec), store) for spec in (like_eval, like_run_task))
+        assert first.card.fingerprint == second.card.fingerprint
+        texts = [str(i) for i in range(10)]
+        np.testing.assert_array_equal(first.texts(texts), second.texts(texts))
+        sent = [text for request in server.requests if request.body for text in request.body["input"] if text != "a"]
+
+    assert sorted(sent) == sorted(texts)
+
+
+def test_the_access_says_how_many_texts_go_into_a_request():
+    with OpenAIServer() as server:
+        load(spec_of(server, Access(batch_size=4))).encode_texts([str(i) for i in range(10)])
+
+    assert [len(request.body["input"]) for request in server.requests if request.body] == [1, 4, 4, 2]
 
 
 def test_images_need_to_know_the_servers_dialect():
@@ -91,7 +131,7 @@ def test_images_need_to_know_the_servers_dialect():
     ("options", "error", "message"),
     [
         ({"image_form": "jinna"}, UnknownNameError, "Did you mean jina"),
-        ({"concurency": 3}, UnknownNameError, "Did you mean concurrency"),
+        ({"dimensions": 3}, UnknownNameError, "Did you mean dimension"),
         ({"api_base": "localhost:8000"}, UsageError, "no http"),
         ({}, UsageError, "needs an address"),
     ],
@@ -112,7 +152,7 @@ def test_the_server_decides_how_it_computes():
 
 def test_requests_run_side_by_side():
     with OpenAIServer(delay=0.2) as server:
-        encoder = load(spec_of(server, concurrency=8, batch=4))
+        encoder = load(spec_of(server, Access(concurrency=8, batch_size=4)))
         start = time.monotonic()
 
         encoder.encode_texts([str(i) for i in range(64)])

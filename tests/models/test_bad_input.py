@@ -266,9 +266,9 @@ def test_cuda_that_is_not_there(zoo):
     [
         ("python:nowhere_module:make", "There is no Python module 'nowhere_module'"),
         ("python:nowhere.sub:make", "There is no Python module 'nowhere.sub'"),
-        ("python:own_broken", "is not module.path:factory"),
-        ("python:own_broken:nothing", "has no function or class 'nothing'"),
-        ("python:own_broken:number", "has no function or class 'number'"),
+        ("python:own_broken", "names no model"),
+        ("python:own_broken:nothing", "has no attribute 'nothing'"),
+        ("python:own_broken:number", "is a int, not a function or class"),
         ("python:own_broken:make_list", "gave a list without encode_images and encode_texts"),
         ("python:own_broken:Short", "gave shape (1, 2) for 5 inputs"),
     ],

@@ -127,25 +127,3 @@ def test_classification_and_retrieval_of_internvl_see_other_images(zoo):
     assert crop.card.weights_digest == squash.card.weights_digest
     assert crop.card.fingerprint != squash.card.fingerprint
     assert np.abs(crop.prepare_image(wide) - squash.prepare_image(wide)).max() > 0.1
-
-
-def test_own_code_is_recognised_by_what_it_answers(zoo, tmp_path, monkeypatch):
-    (tmp_path / "two_models.py").write_text(
-        "import numpy as np\n"
-        "class One:\n"
-        "    factor = 1\n"
-        "    def encode_images(self, batch): return np.ones((len(batch), 2)) * self.factor\n"
-        "    def encode_texts(self, texts): return np.ones((len(texts), 2)) * self.factor\n"
-        "class Same(One): pass\n"
-        "class Other(One): factor = 2\n"
-        "class Shy(One):\n"
-        "    def encode_texts(self, texts): raise KeyError(texts[0])\n"
-    )
-    monkeypatch.syspath_prepend(tmp_path)
-    base = zoo.case("python").spec
-
-    def fingerprint(name):
-        return load(dataclasses.replace(base, name=f"python:two_models:{name}")).card.fingerprint
-
-    assert fingerprint("One") == fingerprint("Same") != fingerprint("Other")
-    assert fingerprint("Shy") != fingerprint("Shy")

@@ -1,6 +1,5 @@
 """Models from the two hubs, through the hubs' own clients, against a stand-in server on loopback."""
 
-import dataclasses
 import os
 import shutil
 import subprocess
@@ -37,6 +36,8 @@ def test_transformers_from_modelscope(hub, zoo, tmp_path):
     np.testing.assert_array_equal(encoder.encode_texts(TEXTS), zoo.encoder("clip").encode_texts(TEXTS))
     assert encoder.card.fingerprint == zoo.encoder("clip").card.fingerprint
     assert any((tmp_path / "kept").rglob("model.safetensors"))
+    assert identity_of("transformers", "owner/clip", **options)
+    assert identity_of("transformers", "owner/clip", **{**options, "revision": "v2"}) is None
 
 
 def test_open_clip_at_a_pinned_revision(hub, zoo, tmp_path):
@@ -53,7 +54,7 @@ def test_open_clip_at_a_pinned_revision(hub, zoo, tmp_path):
 def test_transformers_from_hugging_face(hub, tmp_path):
     # In a process of its own: the library reads the address of the hub only when it is imported.
     code = (
-        "import sys; from eyechart import plugins; from eyechart.types import ModelSpec\n"
+        "import sys; from eyechart.models.registry import ENCODERS; from eyechart.types import ModelSpec\n"
         "family = ENCODERS.load('transformers')()\n"
         "options = {'revision': sys.argv[2], 'cache_dir': sys.argv[1]}\n"
         "spec = ModelSpec('transformers', 'owner/clip', options=options)\n"
@@ -84,11 +85,90 @@ def test_an_unknown_hub():
         load(ModelSpec("transformers", "owner/clip", options={"hub": "modelscop"}))
 
 
-@pytest.mark.parametrize(("family", "name"), [("transformers", "owner/clip"), ("open_clip", "hf-hub:owner/clip")])
-def test_a_model_is_remembered_only_at_a_pinned_revision(family, name):
-    loader = ENCODERS.load(family)()
-    moving = ModelSpec(family, name)
+def identity_of(family, name, pretrained="", **options):
+    return ENCODERS.load(family)().identity(ModelSpec(family, name, pretrained, options=options))
 
-    assert loader.identity(moving) is None
-    assert loader.identity(dataclasses.replace(moving, options={"revision": "main"})) is None
-    assert loader.identity(dataclasses.replace(moving, options={"revision": COMMIT})) is not None
+
+def put_into_cache(cache, repository, revision, files):
+    """Lay files out as the client of Hugging Face does, blobs behind links included."""
+    root = cache / f"models--{repository.replace('/', '--')}"
+    for name, content in files.items():
+        blob = root / "blobs" / str(abs(hash(content)))
+        blob.parent.mkdir(parents=True, exist_ok=True)
+        blob.write_bytes(content)
+        path = root / "snapshots" / revision / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.unlink(missing_ok=True)
+        path.symlink_to(blob)
+    (root / "refs").mkdir(exist_ok=True)
+    (root / "refs" / "main").write_text(revision)
+
+
+@pytest.mark.parametrize(
+    ("family", "name", "pretrained", "repository", "files"),
+    [
+        ("transformers", "owner/clip", "", "owner/clip", ["config.json", "model.safetensors"]),
+        ("sentence-transformers", "owner/text", "", "owner/text", ["modules.json", "0_Clip/model.safetensors"]),
+        ("open_clip", "hf-hub:owner/clip", "", "owner/clip", ["open_clip_config.json", "open_clip_model.safetensors"]),
+        ("open_clip", "ViT-B-32", "laion2b_s34b_b79k", "laion/CLIP-ViT-B-32-laion2B-s34B-b79K",
+         ["open_clip_model.safetensors"]),
+    ],
+)  # fmt: skip
+def test_a_model_of_a_hub_is_known_by_the_content_that_is_on_this_machine(
+    tmp_path, family, name, pretrained, repository, files
+):
+    def identity(**options):
+        return identity_of(family, name, pretrained, cache_dir=str(tmp_path), **options)
+
+    assert identity() is None
+    put_into_cache(tmp_path, repository, COMMIT, dict.fromkeys(files, b"{}"))
+    first = identity()
+    assert first == identity() == identity(revision="main")
+    if family != "open_clip" or not pretrained:
+        assert identity(revision=COMMIT) == first
+        assert identity(revision="0" * 40) is None
+
+    put_into_cache(tmp_path, repository, "f" * 40, dict.fromkeys(files, b'{"a": 1}'))
+    assert identity() not in (None, first)
+
+
+def test_a_tag_with_an_address_is_known_by_the_file_in_open_clips_cache(own_cache, tmp_path):
+    from importlib.metadata import version
+
+    table = own_cache / "open_clip" / f"tags-{version('open_clip_torch')}.json"
+    table.parent.mkdir(parents=True)
+    table.write_text('{"RN50": {"old_tag": {"url": "https://example.org/weights/rn50.pt"}}}')
+    file = tmp_path / "rn50.pt"
+
+    assert identity_of("open_clip", "RN50", "old-tag", cache_dir=str(tmp_path)) is None
+    file.write_bytes(b"one")
+    first = identity_of("open_clip", "RN50", "old-tag", cache_dir=str(tmp_path))
+    file.write_bytes(b"two")
+    assert identity_of("open_clip", "RN50", "old-tag", cache_dir=str(tmp_path)) not in (None, first)
+
+
+def test_the_table_of_tags_is_remembered_and_a_damaged_one_asked_again(own_cache, monkeypatch):
+    from eyechart.models.encoders import open_clip_files
+
+    whole = open_clip_files.tags()
+    (file,) = (own_cache / "open_clip").iterdir()
+    assert whole["ViT-B-32"]["openai"]
+    for damaged in (b"", b"[]", b'{"ViT-B-32": {"openai": 3}}', b'{"ViT-B-32": 3}', b"\xff"):
+        file.write_bytes(damaged)
+        assert open_clip_files.tags() == whole
+    monkeypatch.setitem(sys.modules, "open_clip", None)
+    assert open_clip_files.tags() == whole
+
+
+def test_code_that_a_config_takes_from_another_repository_belongs_to_the_model(tmp_path):
+    config = b'{"auto_map": {"AutoModel": "other/code--modeling.Model"}}'
+    put_into_cache(tmp_path, "owner/clip", COMMIT, {"config.json": config})
+
+    def identity():
+        return identity_of("transformers", "owner/clip", cache_dir=str(tmp_path), trust_remote_code=True)
+
+    assert identity() is None
+    put_into_cache(tmp_path, "other/code", COMMIT, {"modeling.py": b"one"})
+    first = identity()
+    put_into_cache(tmp_path, "other/code", COMMIT, {"modeling.py": b"two"})
+    assert identity() not in (None, first)

@@ -4,8 +4,10 @@ import json
 
 import pytest
 
+from eyechart import evaluate
 from eyechart.cli import main
-from eyechart.models.resolve import recognise
+from eyechart.models.resolve import resolve_model
+from support.data import write_classification
 
 
 def info(capsys, *words):
@@ -35,26 +37,28 @@ def test_a_folder_is_recognised_and_options_count(zoo, capsys):
     assert (facts["family"], facts["context length"]) == ("transformers", 12)
 
 
-@pytest.mark.parametrize(
-    ("name", "family"),
-    [
-        ("clip", "transformers"),
-        ("onnx", "onnx"),
-        ("sentence-transformers-clip", "sentence-transformers"),
-        ("open_clip-siglip", "open_clip"),
-        ("internvl_c_retrieval_hf", "internvl"),
-    ],
-)
-def test_families_are_recognised_by_name_or_folder(zoo, name, family):
-    assert recognise(zoo.case(name).spec.name) == family
+@pytest.mark.parametrize("name", ["onnx", "clip", "sentence-transformers-clip", "open_clip-siglip"])
+def test_info_eval_and_evaluate_agree_on_a_folder(zoo, name, tmp_path, monkeypatch, capsys):
+    write_classification(tmp_path / "data", n=4)
+    monkeypatch.chdir(tmp_path)
+    folder, card = str(zoo.case(name).parts[0].parent), zoo.encoder(name).card
 
+    facts = info(capsys, folder)
+    (result,) = evaluate(model=[folder], dataset=["data"], output="one.json")
+    assert main(["eval", "--model", folder, "--dataset", "data", "--output", "two.json", "--quiet"]) == 0
 
-def test_architectures_of_open_clip_are_known_and_other_names_are_not():
-    assert recognise("ViT-B-32") == "open_clip"
-    assert recognise("python:a:b") == "python"
-    assert recognise("no-such-model") is None
+    body = json.loads((tmp_path / "two.json").read_text())
+    told = {facts["family"], result.job["model_type"], body["job"]["model_type"], resolve_model(folder).family}
+    assert told == {card.family}
+    prints = {facts["fingerprint"], result.model_card["fingerprint"], body["model_card"]["fingerprint"]}
+    assert prints == {card.fingerprint}
 
 
 def test_a_name_that_nobody_knows(capsys):
     assert main(["info", "no-such-thing"]) == 2
     assert "Unknown name: 'no-such-thing'" in capsys.readouterr().err
+
+
+def test_a_name_that_could_be_anything_is_not_looked_for_on_a_hub(capsys):
+    assert main(["info", "no-such/thing"]) == 2
+    assert "Unknown name: 'no-such/thing'" in capsys.readouterr().err

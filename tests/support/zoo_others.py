@@ -59,11 +59,13 @@ def onnx_folder(folder: Path) -> Case:
     import torch
     from transformers import AutoModel, AutoTokenizer, CLIPImageProcessorPil
 
-    zoo_transformers.clip(folder)
-    export(folder, folder)
-    model, tokenizer = AutoModel.from_pretrained(folder).eval(), AutoTokenizer.from_pretrained(folder)
-    pixels = CLIPImageProcessorPil.from_pretrained(folder)
-    pixels.save_pretrained(folder)
+    source = folder.with_name(f"{folder.name}-source")
+    zoo_transformers.clip(source)
+    export(source, folder)
+    model, tokenizer = AutoModel.from_pretrained(source).eval(), AutoTokenizer.from_pretrained(source)
+    pixels = CLIPImageProcessorPil.from_pretrained(source)
+    for part in (pixels, tokenizer, model.config):
+        part.save_pretrained(folder)
 
     def images(refs):
         with torch.no_grad():

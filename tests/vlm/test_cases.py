@@ -15,7 +15,7 @@ from eyechart.datasets.questions.rows import RowTable as Table
 from eyechart.datasets.questions.tables import dump, load_table
 from eyechart.datasets.questions.tsv import write_tsv
 from eyechart.scorers.judges import ChoiceForm, GradeForm, Judge, YesNoForm, option_block
-from eyechart.tasks.question_answers import Questioner
+from eyechart.tasks.questions.answers import Questioner
 from eyechart.types import Answer, DatasetSpec
 from support.vlm_data import image_cell, write_benchmark
 

@@ -13,7 +13,7 @@ from eyechart.datasets.questions.prompts import PROMPTS
 from eyechart.datasets.questions.tables import dump
 from eyechart.errors import DataError, UsageError
 from eyechart.metrics.cells import as_text
-from eyechart.scorers import SCORERS
+from eyechart.scorers import scorer_of
 from eyechart.scorers.scorer import Scorer
 from support.vlm_data import image_cell, write_benchmark
 
@@ -134,7 +134,7 @@ def test_the_catalogue_knows_every_family_of_the_guide():
     assert set(families) <= names.keys()
     for benchmark in names.values():
         assert benchmark.name in getattr(vlm, benchmark.dataset_class).DATASET_URL
-        assert issubclass(SCORERS.load(benchmark.scorer), Scorer)
+        assert isinstance(scorer_of(benchmark), Scorer)
         assert benchmark.prompt in PROMPTS
         assert benchmark.url.startswith("https://")
         assert benchmark.md5 == "" or len(bytes.fromhex(benchmark.md5)) == 16

@@ -69,7 +69,8 @@ def test_a_judge_reads_what_no_rule_can_and_unreadable_verdicts_are_unscored(pet
     assert judged.counts["unscored"] == 1
     assert judged.details["decided_by"] == "judge-model"
     assert judged.details["rules"] == {"letter": 2, "judge": 1, "unreadable verdict": 1}
-    assert [notice["kind"] for notice in judged.notices if "verdict" in notice["kind"]] == ["unreadable_verdicts"]
+    [unread] = [notice for notice in judged.notices if notice["kind"] == "unreadable_verdicts"]
+    assert "wrong, the accuracy would be 0.7500; if all were right, 1.0000" in unread["message"]
     assert asked == 4 + 1 + 3  # four questions; one verdict at once, one tried three times
     assert again.metrics == judged.metrics
     assert asked_again == 0  # verdicts are stored, unreadable ones too

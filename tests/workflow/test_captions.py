@@ -137,6 +137,17 @@ def test_an_image_that_fails_is_listed_and_the_result_says_so(custom):
     assert len(read_rows(DATA / "queries.jsonl")) == 8
 
 
+def test_an_image_that_cannot_be_read_is_not_forgotten(here):
+    data = many_images(Path("d"), 3)
+    with Path("d/1.png").open("r+b") as file:
+        file.truncate(300 * 1024 * 1024)  # more than is ever read; it takes no space on the disk
+    with OpenAIServer(models=MODEL) as server:
+        [result] = run_task(caption_config(server, data, on_error="skip"))
+
+    assert result.facts["conversion_successful"] is False
+    assert result.counts == {"listed": 3, "scored": 2, "failed": 1}
+
+
 def test_a_refused_image_fails_alone_with_the_servers_words(custom):
     refusal = Status(400, {"error": {"message": "image too small"}})
     faults = [refusal]

@@ -133,6 +133,16 @@ def test_one_config_equals_separate_configs_in_a_list(finished, here):
     assert found.metrics == pytest.approx(results[2].metrics, abs=1e-9)
 
 
+def test_each_dataset_has_a_table_of_its_own(here):
+    names = [write_clipart(Path(name), 5) for name in ("one", "two")]
+    evaluated = {"task": "retrieval_comparison", "dataset_name": names, "models": [{"model_name": "eyechart-tiny"}]}
+    results = run_task({"eval_config": {"tool": "clip_benchmark", "eval": {**evaluated, "verbose": False}}})
+
+    for name, result in zip(names, results, strict=True):
+        [row] = json.loads(Path(f"outputs/{name}_retrieval_comparison.json").read_text())["rows"]
+        assert row["result"] == str(result.path)
+
+
 def test_a_run_that_is_done_needs_no_server(here):
     data = write_clipart(Path("drawings"), 5)
     with OpenAIServer(models=("scripted-vlm", "scripted-reranker"), answer=describe) as server:

@@ -11,7 +11,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags that decide which model is meant."""
     group = parser.add_argument_group("for a model")
     add = group.add_argument
-    add("--model_type", help="model family; without it well-known names and folders are recognised")
+    add("--model_type", help="model family; without it, found out from the name or the files")
     add("--pretrained", default="", help="tag, checkpoint, folder or hub id")
     add("--precision", default="fp32", choices=["fp32", "fp16", "bf16", "amp"], help="how it computes")
     add("--device", default="auto", help="auto, cpu, cuda:1")
@@ -27,14 +27,12 @@ def facts_of(args: argparse.Namespace) -> Mapping[str, Any] | None:
     from eyechart.cli.eval import option_of
     from eyechart.config import make_config
     from eyechart.models.registry import open_model
-    from eyechart.models.resolve import recognise
     from eyechart.plan_models import model_specs
 
-    family = args.model_type or recognise(args.name)
-    if family is None:
+    if args.model_type is None and not _is_known(args.name, args.pretrained):
         return None
     settings = {
-        "model_type": family,
+        "model_type": args.model_type,
         "model": [args.name],
         "pretrained": [args.pretrained],
         "model_options": dict(option_of(text) for text in args.model_option),
@@ -54,9 +52,21 @@ def facts_of(args: argparse.Namespace) -> Mapping[str, Any] | None:
         "context length": card.context_length,
         "logit scale": card.logit_scale and round(card.logit_scale, 4),
         "logit bias": card.logit_bias and round(card.logit_bias, 4),
+        "similarity": card.similarity,
         "precision": card.precision,
         "weights digest": card.weights_digest,
         "fingerprint": card.fingerprint,
         "transform": " ".join(card.transform.split()),
         "notes": list(card.notes),
     }
+
+
+def _is_known(name: str, pretrained: str) -> bool:
+    """Tell whether a name is that of a model; one that could be anything is not looked for on a hub."""
+    from eyechart.errors import UnknownNameError
+    from eyechart.models.resolve import resolve_model
+
+    try:
+        return not resolve_model(name, pretrained).notice
+    except UnknownNameError:
+        return False

@@ -54,10 +54,10 @@ def _what(parser: argparse.ArgumentParser) -> None:
 def _model(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("which models")
     add = group.add_argument
-    add("--model", nargs="+", default=[], help="architecture, python:module:factory (open_clip: ViT-B-32-quickgelu)")
+    add("--model", nargs="+", default=[], help="architecture, folder, hub id, python:module:factory")
     add("--pretrained", nargs="+", default=[], help="tags, checkpoints, folders or hub ids (open_clip: laion400m_e32)")
     add("--pretrained_model", nargs="+", default=[], help="'model,pretrained' pairs, collections, or files of them")
-    add("--model_type", default="open_clip", help="model family, or python:module:factory")
+    add("--model_type", help="model family, or python:module:factory; without it, found out from the model")
     add("--model_cache_dir", help="where weights are kept")
     add("--revision", help="revision of a hub model")
     add("--hub", choices=["huggingface", "modelscope"], help="where hub ids come from (default: huggingface)")
@@ -131,6 +131,7 @@ def _probe(parser: argparse.ArgumentParser) -> None:
     validation.add_argument(
         "--val_proportion", nargs="+", type=float, help="share of the training data used for that instead"
     )
+    add("--folds", type=int, metavar="K", help="without a training split: learn from K-1 parts, score the other")
     add("--fewshot_k", type=int, default=-1, help="images per class, -1 for all")
     add("--fewshot_epochs", type=int, default=10, help="epochs")
     add("--fewshot_lr", type=float, default=0.1, help="learning rate")
@@ -193,6 +194,7 @@ _TASK_OPTIONS = (
     "fewshot_lr",
     "fewshot_curve",
     "fewshot_repeats",
+    "folds",
     "knn_k",
     "merge_duplicate_classes",
     "normalize",

@@ -95,7 +95,7 @@ def _questions(args: argparse.Namespace) -> Iterator[tuple[str, ...]]:
 
 
 def _collections(args: argparse.Namespace) -> tuple[Sequence[str], Rows]:
-    from eyechart.models.resolve import COLLECTIONS, EVERYTHING
+    from eyechart.models.model_collections import COLLECTIONS, EVERYTHING
 
     rows: Rows = [
         (name, "datasets", str(len(members)), " ".join(members))

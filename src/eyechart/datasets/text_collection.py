@@ -10,7 +10,6 @@ import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from eyechart.errors import DataError
 from eyechart.io.files import write_atomic
 from eyechart.io.names import is_unsafe
 from eyechart.io.untrusted import MAX_TEXT, json_lines, text_lines
-from eyechart.types import DatasetInfo, DatasetSpec, Document, Sample, TextCollection, digest_json
+from eyechart.types import DatasetInfo, DatasetSpec, Document, Sample, TextCollection
 
 CORPUS, QUERIES, QRELS = "corpus.jsonl", "queries.jsonl", "qrels.jsonl"
 COLUMNS = ("query-id", "corpus-id", "score")
@@ -31,22 +30,13 @@ IMAGE = "image"
 Row = Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class TextsDataset(RowDataset):
-    """Queries to a collection of texts: they are the samples."""
-
-    def signature(self) -> str:
-        """Digest texts and relevance."""
-        return digest_json(repr(self.info.collection))
-
-
-def open_text_collection(spec: DatasetSpec) -> TextsDataset:
-    """Read a folder whose queries and documents are texts; what else its lines hold is metadata."""
+def open_text_collection(spec: DatasetSpec) -> RowDataset:
+    """Read a folder of texts: its queries are the samples; what else its lines hold is metadata."""
     folder = Path(spec.root).expanduser()
     collection = read_collection(folder, spec.split)
     samples = tuple(Sample(query.id, None, texts=(query.text,), meta=query.meta) for query in collection.queries)
     info = DatasetInfo(spec.name, "texts", spec.split, spec.language, source=str(folder), collection=collection)
-    return TextsDataset(info, samples)
+    return RowDataset(info, samples)
 
 
 def has_images(folder: Path) -> bool:

@@ -83,7 +83,8 @@ class StoredAnswers:
         missing = sorter.missing()
         first = next(missing, None)
         asked = chain([first], missing) if first is not None else ()
-        for key, answer in _generate(self.model, asked, sorter.keep) if asked else ():
+        expected = self.card.fingerprint
+        for key, answer in _generate(self.model, expected, asked, sorter.keep) if asked else ():
             if sorter.lost:
                 raise sorter.lost[0]  # answers can no longer be kept: stop paying
             sorter.answers[key] = answer
@@ -102,10 +103,10 @@ def _is_stored(table: Responses, prompt: Prompt) -> bool:
 
 
 def _generate(
-    model: LazyModel, prompts: Iterable[Prompt], keep: Callable[[str, Answer], None]
+    model: LazyModel, expected: str, prompts: Iterable[Prompt], keep: Callable[[str, Answer], None]
 ) -> Iterator[tuple[str, Answer]]:
     """Answer prompts with whatever the generator does best: many at a time, or one after the other."""
-    generator = model.load()
+    generator = model.load(expected)
     if isinstance(generator, BatchGenerator):
         yield from generator.generate_many(prompts, keep)
         return

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Sized
+from typing import TypeVar
 
 import numpy as np
 
@@ -15,6 +16,8 @@ from eyechart.metrics.vectors import Vectors
 from eyechart.models.lazy import LazyModel
 from eyechart.store.vectors import EmbeddingStore, VectorTable, text_digests
 from eyechart.types import ModelCard, Notice, OnError, Sample
+
+Wanted = TypeVar("Wanted", bound=Sized)
 
 
 class StoredEmbeddings:
@@ -42,6 +45,8 @@ class StoredEmbeddings:
         self._truncated = 0
         self.encoded = 0
         """Images that were not in the store and had to be encoded."""
+        self._given: str | None = None
+        """Whose vectors were handed out: those of two models are not compared with each other."""
 
     @property
     def card(self) -> ModelCard:
@@ -63,11 +68,12 @@ class StoredEmbeddings:
 
     def images(self, manifest: Manifest) -> Embedded:
         """Embed the images of a manifest; each distinct image is encoded once per model, ever."""
-        table = self._table()
         failures = self._embed(manifest, {key.tobytes() for key in manifest.digests})
+        table = self._table()
         kept = np.flatnonzero(~table.missing(manifest.digests))
         if len(kept) + len(failures) < len(manifest):
             failures = _with_copies(manifest, kept, failures)
+        self._given = self.card.fingerprint
         with self.watch.phase("store"):
             vectors = table.get(manifest.digests[kept])
         return Embedded(vectors, kept, tuple(failures))
@@ -75,11 +81,26 @@ class StoredEmbeddings:
     def _table(self, role: str = "image") -> VectorTable:
         return self.store.table(self.card.fingerprint, role)
 
+    def _settled(self, missing: Callable[[], Wanted]) -> Wanted:
+        """Find what is missing. If anything is, load the model first, and look again in the table of its own card.
+
+        The card of an earlier run may be out of date: no vector of the model of today goes under it, or beside those
+        that were handed out under it.
+        """
+        found = missing()
+        if not found:
+            return found
+        self.model.load(self._given)
+        return missing()
+
     def _embed(self, manifest: Manifest, keys: set[bytes]) -> list[Failure]:
         """Encode those of the images that are not in the store."""
-        table = self._table()
-        missing = np.flatnonzero(table.missing(manifest.digests))
-        wanted = {manifest.digests[i].tobytes() for i in missing} & keys
+
+        def missing() -> set[bytes]:
+            absent = np.flatnonzero(self._table().missing(manifest.digests))
+            return {manifest.digests[i].tobytes() for i in absent} & keys
+
+        wanted = self._settled(missing)
         self.encoded += len(wanted)
         if not wanted:
             return []
@@ -87,7 +108,7 @@ class StoredEmbeddings:
             return embed_images(
                 _missing_samples(manifest, wanted),
                 self.model,
-                table,
+                self._table(),
                 batch_size=self.batch_size,
                 workers=self.workers,
                 on_error=self.on_error,
@@ -100,9 +121,11 @@ class StoredEmbeddings:
         """Embed texts, each distinct one once, in the order given."""
         distinct = list(dict.fromkeys(texts))
         keys = text_digests(distinct, language)
+        missing = self._settled(
+            lambda: list(np.flatnonzero(self._table("text").missing(keys) | self._table("text-cut").missing(keys)))
+        )
         vectors, cuts = self._table("text"), self._table("text-cut")
-        missing = np.flatnonzero(vectors.missing(keys) | cuts.missing(keys))
-        if len(missing):
+        if missing:
             with self.progress.step("texts", len(missing)) as bar:
                 embed_texts(
                     [distinct[i] for i in missing],
@@ -115,6 +138,7 @@ class StoredEmbeddings:
                     bar=bar,
                     watch=self.watch,
                 )
+        self._given = self.card.fingerprint
         position = {text: i for i, text in enumerate(distinct)}
         with self.watch.phase("store"):
             self._truncated += int(cuts.get(keys).sum())

@@ -71,8 +71,8 @@ def embed_images(
 
     Args:
         samples: Keys and samples, each key once.
-        model: Loaded when the first image is ready, so that a dataset of broken files costs no weights.
-        table: Where the vectors go.
+        model: The encoder.
+        table: Where the vectors go: that of the loaded model's card.
         batch_size: Images per forward pass.
         workers: Threads that decode and transform.
         on_error: Stop at an image that cannot be decoded, or list it.

@@ -30,7 +30,8 @@ class StoredReranker:
 
     def score(self, shortlists: Iterable[Shortlist]) -> Iterator[tuple[str, list[float]]]:
         """Score the documents of each shortlist, in any order of shortlists, each with its id."""
-        table = self.store.table(self.card.fingerprint)
+        fingerprint = self.card.fingerprint
+        table = self.store.table(fingerprint)
         missing: dict[str, Shortlist] = {}
         for shortlist in shortlists:
             known = table.get(_key(shortlist))
@@ -39,7 +40,7 @@ class StoredReranker:
             else:
                 missing[shortlist.id] = shortlist
         if missing:
-            reranker: Reranker = self.model.load()
+            reranker: Reranker = self.model.load(fingerprint)
 
             def keep(name: str, scores: list[float]) -> None:
                 table.add(_key(missing[name]), Answer(json.dumps(scores)))

@@ -19,11 +19,11 @@ def used_by(spec: ModelSpec) -> dict[str, int]:
     return asdict(access_of(spec).budget.used)
 
 
-def make_client(spec: ModelSpec) -> api.ApiClient:
-    """Make the HTTP client of a spec."""
+def make_client(spec: ModelSpec, api_base: str = "") -> api.ApiClient:
+    """Make the HTTP client of a spec; its address is an option, unless it is given."""
     access = access_of(spec)
     return api.ApiClient(
-        spec.options["api_base"],
+        api_base or spec.options["api_base"],
         access.key,
         api_key_variable=access.key_variable,
         concurrency=access.concurrency,

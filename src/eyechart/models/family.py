@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from eyechart.errors import ModelError
-from eyechart.types import ModelSpec, digest_json
+from eyechart.types import ModelSpec
 
 
 @runtime_checkable
@@ -18,7 +18,11 @@ class Family(Protocol):
         ...
 
     def identity(self, spec: ModelSpec) -> str | None:
-        """Return a text that changes whenever the weights would, or None if that is not known without loading."""
+        """Return a text that changes whenever the model would, or None if that is not known without loading.
+
+        It must cover the content of every file that is read (`eyechart.models.identity`): by it a model that was
+        loaded before is known again, with all that was stored for it.
+        """
         ...
 
     def load(self, spec: ModelSpec) -> Any:
@@ -33,19 +37,6 @@ class Remote(Protocol):
     def probe(self, spec: ModelSpec) -> None:
         """See that the model can be reached, before a long run begins: is the server up, does it take the key?"""
         ...
-
-
-def path_identity(*texts: str) -> str:
-    """Describe the files behind names that are paths, by size and time; a name that is no path stands for itself."""
-    parts: list[object] = []
-    for text in texts:
-        path = Path(text) if text else None
-        if path is not None and path.exists():
-            files = [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.is_file())
-            parts.append([[str(p), p.stat().st_size, p.stat().st_mtime_ns] for p in files])
-        else:
-            parts.append(text)
-    return digest_json(parts)
 
 
 def check_path(text: str) -> None:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
 from importlib.util import find_spec
 from pathlib import Path
 
 from eyechart.errors import ModelError, UsageError, missing_extra, unknown_name
+from eyechart.models.identity import OTHER_FORMATS
 from eyechart.types import ModelSpec
 
 HUGGINGFACE, MODELSCOPE = "huggingface", "modelscope"
 HUBS = (HUGGINGFACE, MODELSCOPE)
-OTHER_FORMATS = ("*.h5", "*.msgpack", "*.tflite", "*.ot", "*.mlmodel", "onnx/*", "openvino/*", "coreml/*")
-"""The same weights once more, for other libraries."""
-MOVING = ("", "main", "master")
-"""Revisions that are no pin."""
+_CODE = re.compile(rb'"([\w.-]+/[\w.-]+)--[\w.]+"')
+"""How a config names a class in another repository: ``org/name--module.Class``."""
 
 
 def name_of(spec: ModelSpec) -> str:
@@ -33,16 +33,31 @@ def revision_of(spec: ModelSpec) -> str | None:
     return revision or None
 
 
-def is_pinned(spec: ModelSpec) -> bool:
-    """Tell whether the revision names fixed content and not a branch that moves."""
-    return (revision_of(spec) or "") not in MOVING
-
-
 def check(spec: ModelSpec) -> None:
     """Refuse an unknown hub, or one whose client is not installed."""
     library = {HUGGINGFACE: "huggingface_hub", MODELSCOPE: "modelscope_hub"}[name_of(spec)]
     if find_spec(library) is None:
         raise missing_extra(library, "hub")
+
+
+def place_of(name: str, spec: ModelSpec) -> Path | None:
+    """Return where a model is on this machine: its path, or its folder in the hub's cache; None if it is not here."""
+    return Path(name) if Path(name).exists() else cached_place(name, spec)
+
+
+def places_of(name: str, spec: ModelSpec) -> list[Path | None]:
+    """Return where a model is, and where the code is that its configs take from other repositories."""
+    place = place_of(name, spec)
+    if place is None or not place.is_dir() or not spec.options.get("trust_remote_code"):
+        return [place]
+    others = {found.decode() for file in place.glob("*.json") for found in _CODE.findall(file.read_bytes())}
+    return [place, *(cached_folder(repository, spec.options.get("cache_dir")) for repository in sorted(others))]
+
+
+def cached_place(name: str, spec: ModelSpec) -> Path | None:
+    """Return the folder of a model in the cache of its hub, without asking the hub."""
+    find = {HUGGINGFACE: _in_huggingface_cache, MODELSCOPE: _in_modelscope_cache}[name_of(spec)]
+    return find(name, spec)
 
 
 def source_for_library(name: str, spec: ModelSpec) -> str:
@@ -65,6 +80,36 @@ def download(name: str, spec: ModelSpec) -> str:
             f"Cannot get {name} from {name_of(spec)} ({first}).",
             advice="Check the name, the revision and the network, or download the folder and give its path.",
         ) from error
+
+
+def cached_folder(repository: str, cache: str | None = None, revision: str | None = None) -> Path | None:
+    """Return the folder of a repository in the cache of Hugging Face, without asking the hub."""
+    if find_spec("huggingface_hub") is None:
+        return None
+    from huggingface_hub.constants import HF_HUB_CACHE
+
+    root = Path(cache or HF_HUB_CACHE) / f"models--{repository.replace('/', '--')}"
+    pointer = root / "refs" / (revision or "main")
+    commit = pointer.read_text(encoding="utf-8").strip() if pointer.is_file() else revision or ""
+    folder = root / "snapshots" / commit
+    return folder if commit and folder.is_dir() else None
+
+
+def _in_huggingface_cache(name: str, spec: ModelSpec) -> Path | None:
+    return cached_folder(name, spec.options.get("cache_dir"), revision_of(spec))
+
+
+def _in_modelscope_cache(name: str, spec: ModelSpec) -> Path | None:
+    if find_spec("modelscope_hub") is None:
+        return None
+    from modelscope_hub import HubApi
+    from modelscope_hub.errors import HubError
+
+    where = {"revision": revision_of(spec), "cache_dir": spec.options.get("cache_dir")}
+    try:
+        return Path(HubApi().download_repo(name, "model", local_files_only=True, **where))
+    except (HubError, OSError):
+        return None  # not in the cache
 
 
 def _huggingface(name: str, spec: ModelSpec) -> str:

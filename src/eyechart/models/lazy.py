@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 import threading
 import time
-from functools import cached_property
-from pathlib import Path
 from typing import Any
 
-from eyechart.io.files import cache_root, write_cached
+from eyechart.errors import ModelError
+from eyechart.models.cards import read_card, write_card
 from eyechart.models.family import Family, Remote
-from eyechart.types import ModelCard, ModelSpec, digest_json
+from eyechart.types import ModelCard, ModelSpec
+
+_NOT_ASKED = "not asked"
 
 
 class LazyModel:
-    """A model that knows its card from an earlier run and loads its weights only when it has something to do."""
+    """A model that knows its card from an earlier run and loads its weights only when it has something to do.
+
+    The card of an earlier run is believed as long as nothing is computed. Once the model is loaded, its own card
+    counts, and whoever keeps what it computes must take the place that belongs to that card.
+    """
 
     def __init__(self, spec: ModelSpec, family: Family) -> None:
         self.spec = spec
         self.family = family
         self._model: Any = None
         self._card: ModelCard | None = None
+        self._identity: str | None = _NOT_ASKED
         self._loading = threading.Lock()
         self.load_seconds = 0.0
 
@@ -50,40 +54,48 @@ class LazyModel:
     @property
     def known_card(self) -> ModelCard | None:
         """Return the card if it is known without loading the model."""
-        if self._card is None:
-            self._card = read_card(self.spec, self.family)
+        if self._card is None and self.identity is not None:
+            self._card = read_card(self.spec, self.identity)
         return self._card
 
-    @cached_property
+    @property
     def identity(self) -> str | None:
-        """Return a text that changes whenever the model would, or None if that is not known; looked up once."""
-        return self.family.identity(self.spec)
+        """Return a text that changes whenever the model would, or None if that is not known.
 
-    def load(self) -> Any:
-        """Return the loaded model. The threads that prepare images may all ask at once; one of them loads."""
+        It is that of the model whose card this is: what happens to the files afterwards does not change it.
+        """
+        if self._identity is _NOT_ASKED:
+            self._identity = self.family.identity(self.spec)
+        return self._identity
+
+    def load(self, expected: str | None = None) -> Any:
+        """Return the loaded model. The threads that prepare images may all ask at once; one of them loads.
+
+        Args:
+            expected: The fingerprint under which its answers will be kept.
+
+        Raises:
+            ModelError: If that is not the fingerprint of the loaded model.
+        """
         with self._loading:
             if self._model is None:
-                start = time.perf_counter()
-                self._model = self.family.load(self.spec)
-                self.load_seconds = time.perf_counter() - start
-                self._card = self._model.card
-                path = _card_path(self.spec, self.family)
-                if path is not None:
-                    write_cached(path, json.dumps(dataclasses.asdict(self._model.card)).encode())
-            return self._model
+                self._load()
+        if expected is not None and self._model.card.fingerprint != expected:
+            raise ModelError(
+                f"{self.spec.label} is not the model that it was when its card was written.",
+                advice="Nothing was stored. Run the same command again: it begins with the card of today.",
+            )
+        return self._model
 
-
-def read_card(spec: ModelSpec, family: Family) -> ModelCard | None:
-    """Return the card of a model that was loaded before, unless its weights may have changed since."""
-    path = _card_path(spec, family)
-    if path is None or not path.is_file():
-        return None
-    fields = json.loads(path.read_text(encoding="utf-8"))
-    return ModelCard(**{**fields, "notes": tuple(fields["notes"])})
-
-
-def _card_path(spec: ModelSpec, family: Family) -> Path | None:
-    identity = family.identity(spec)
-    if identity is None:
-        return None
-    return cache_root() / "cards" / f"{digest_json([spec.what, identity])}.json"
+    def _load(self) -> None:
+        start = time.perf_counter()
+        before = self.family.identity(self.spec)
+        model = self.family.load(self.spec)
+        after = self.family.identity(self.spec)
+        # Files that changed while they were read: what was loaded is known, but not what it was loaded from.
+        self._identity = after if before in (None, after) else None
+        self._card = model.card
+        if self._identity is not None:
+            write_card(self.spec, self._identity, model.card)
+        self._model = model
+        self.load_seconds = time.perf_counter() - start

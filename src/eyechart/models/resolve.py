@@ -1,152 +1,199 @@
-"""From what the user asked for to a list of models: pairs, collections, defaults, own models."""
+"""From a name to the family that loads it: encoders, generators and rerankers, whoever asks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from importlib.util import find_spec
-from itertools import product
 from pathlib import Path
 
-from eyechart.errors import UsageError, missing_extra, nearest
+from eyechart.errors import ModelError, UsageError, unknown_name
+from eyechart.models.folders import families_in, sees
+from eyechart.models.registry import FAMILIES, OWN_GENERATORS
+from eyechart.plugins import PYTHON
+from eyechart.types import Role
 
-PYTHON = "python:"
-"""``python:module.path:factory`` is a model of one's own, as ``--model`` or as ``--model_type``."""
-
-DEFAULTS = {
-    "open_clip": ("ViT-B-32-quickgelu", "laion400m_e32"),
-    "ja_clip": ("ViT-B-32-quickgelu", "rinna/japanese-clip-vit-b-16"),
-    "onnx": ("eyechart-tiny", ""),
+EMBEDDED = "eyechart-tiny"
+"""The model that ships inside the package."""
+PREFIXES = {"hf-hub:": "open_clip", "local-dir:": "open_clip", "internvl_": "internvl"}
+CHECKPOINTS = (".pt", ".pth", ".bin", ".safetensors", ".ckpt")
+HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
+HUB_FAMILIES: dict[Role, str] = {
+    "encoder": "transformers",
+    "generator": "transformers",
+    "reranker": "cross-encoder",
 }
-"""``--model`` and ``--pretrained`` where they are not given. CLIP_benchmark gives ja_clip open_clip's name, too."""
-
-COLLECTIONS: dict[str, tuple[tuple[str, str], ...]] = {
-    "openai": (
-        ("ViT-B-32", "openai"),
-        ("ViT-B-16", "openai"),
-        ("ViT-L-14", "openai"),
-        ("ViT-L-14-336", "openai"),
-    ),
-    "openclip_base": (
-        ("ViT-B-32-quickgelu", "laion400m_e32"),
-        ("ViT-B-32", "laion2b_e16"),
-        ("ViT-B-32", "laion2b_s34b_b79k"),
-        ("ViT-B-16", "laion400m_e32"),
-        ("ViT-B-16-plus-240", "laion400m_e32"),
-        ("ViT-L-14", "laion400m_e32"),
-        ("ViT-L-14", "laion2b_s32b_b82k"),
-        ("ViT-H-14", "laion2b_s32b_b79k"),
-        ("ViT-g-14", "laion2b_s12b_b42k"),
-    ),
-    "openclip_multilingual": (
-        ("xlm-roberta-base-ViT-B-32", "laion5b_s13b_b90k"),
-        ("xlm-roberta-large-ViT-H-14", "frozen_laion5b_s13b_b90k"),
-    ),
-}
-"""Architecture and tag, as CLIP_benchmark lists them."""
-
-EVERYTHING = ("openclip_all", "openclip_full")
-"""All that the installed open_clip knows; the second name is the one in CLIP_benchmark's documentation."""
-
-
-def collection_names() -> list[str]:
-    """List the collections."""
-    return [*COLLECTIONS, *EVERYTHING]
-
-
-def expand_collection(name: str) -> list[tuple[str, str]] | None:
-    """Return the models of a collection, or None if there is no such collection."""
-    if name in EVERYTHING:
-        if find_spec("open_clip") is None:
-            raise missing_extra("open_clip", "open_clip")
-        import open_clip
-
-        return list(open_clip.list_pretrained())
-    return list(COLLECTIONS[name]) if name in COLLECTIONS else None
+"""Who loads ``org/name`` from a hub, where nothing else says so."""
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
-    """A model as it was asked for."""
+class ResolvedModel:
+    """A model as it was asked for, and the family that loads it."""
 
     family: str
     name: str
-    pretrained: str
+    pretrained: str = ""
     factory: str = ""
     """Where the family is ``python``: ``module.path:factory``."""
+    notice: str = ""
+    """What was guessed; empty if the name, its files or the user left no doubt."""
 
 
-def choose_models(
-    model_type: str, names: Sequence[str], pretrained: Sequence[str], entries: Iterable[str]
-) -> list[Choice]:
-    """Return the models of ``--pretrained_model``, or every pair of ``--model`` and ``--pretrained``, each once."""
-    listed = [pair for entry in entries for pair in _pairs(entry)]
-    return list(dict.fromkeys(_choices(model_type, listed or _product(model_type, names, pretrained))))
+def resolve_model(
+    name: str, pretrained: str = "", *, family: str | None = None, role: Role = "encoder", address: str = ""
+) -> ResolvedModel:
+    """Find the family of a model.
 
+    Args:
+        name: As the user wrote it.
+        pretrained: Tag, checkpoint, folder or address, as the user wrote it.
+        family: As the user wrote it; None to find out.
+        role: What the model shall do.
+        address: Of a server, where one was given.
 
-def _choices(model_type: str, pairs: Iterable[tuple[str, str]]) -> Iterator[Choice]:
-    for name, pretrained in pairs:
-        for text in (name, model_type):
-            if text.startswith(PYTHON):
-                yield Choice("python", name, pretrained, factory=text.removeprefix(PYTHON))
-                break
-        else:
-            yield Choice(model_type, name, pretrained)
-
-
-def _product(model_type: str, names: Sequence[str], pretrained: Sequence[str]) -> Iterator[tuple[str, str]]:
-    default_name, default_weights = DEFAULTS.get(model_type, ("", ""))
-    if model_type.startswith(PYTHON):
-        default_name = model_type
-    if not default_name and not names:
-        # A family without architectures: the weights are the model.
-        names, pretrained = pretrained, [""]
-    if not names and not default_name:
-        raise UsageError(f"--model_type {model_type} needs a model.", advice="Name it with --model.")
-    return product(names or [default_name], pretrained or [default_weights if not _is_own(names) else ""])
-
-
-def _is_own(names: Sequence[str]) -> bool:
-    return any(name.startswith(PYTHON) for name in names)
-
-
-def _pairs(entry: str) -> list[tuple[str, str]]:
-    """Read an entry of ``--pretrained_model``: a collection, or ``model,pretrained``."""
-    collection = expand_collection(entry)
-    if collection is not None:
-        return collection
-    name, comma, pretrained = entry.partition(",")
-    if not comma:
-        near = nearest(entry, collection_names())
-        hint = f"Did you mean {' or '.join(near)}?" if near else "Write for example ViT-B-32,openai."
+    Raises:
+        UsageError: If nobody knows the name, or several families could load it.
+    """
+    for text in (name, family or ""):
+        if text.startswith(PYTHON):
+            return ResolvedModel("python", name, pretrained, factory=text.removeprefix(PYTHON))
+    known = FAMILIES[role].names()
+    if family is not None:
+        check_family(family, role)
+        return ResolvedModel(family, name, pretrained)
+    asked = _Asked(name, pretrained, role, address or (pretrained if _is_address(pretrained) else ""))
+    found = next((found for rule in RULES for found in rule(asked)), None)
+    if found is None:
+        raise _unknown(asked)
+    if found not in known:
         raise UsageError(
-            f"--pretrained_model: {entry!r} is not 'model,pretrained', a list file or a collection.", advice=hint
+            f"{name} is a model of the family {found}, which has no {role}s.",
+            advice=f"Families with {role}s: {', '.join(known)}.",
         )
-    return [(name.strip(), pretrained.strip())]
+    return ResolvedModel(found, name, pretrained, notice=_notice(asked, found))
 
 
-FOLDERS = {
-    "image.onnx": "onnx",
-    "vision_model.onnx": "onnx",
-    "modules.json": "sentence-transformers",
-    "config.json": "transformers",
-}
-"""The file by which the folder of a family is recognised."""
-PREFIXES = {PYTHON: "python", "hf-hub:": "open_clip", "local-dir:": "open_clip", "internvl_": "internvl"}
+def check_family(family: str, *roles: Role) -> None:
+    """Refuse a family that nobody has registered for one of these roles; without a role, for any."""
+    registries = [FAMILIES[role] for role in roles or FAMILIES]
+    known = {name for registry in registries for name in registry.names()}
+    if family not in known:
+        raise unknown_name(registries[0].word, family, known)
 
 
-def recognise(name: str) -> str | None:
-    """Guess the family of a model from its name or folder; None if it could be anything."""
-    for prefix, family in PREFIXES.items():
-        if name.startswith(prefix):
-            return family
-    if name == DEFAULTS["onnx"][0]:
-        return "onnx"
-    path = Path(name)
-    if path.is_dir():
-        return next((family for file, family in FOLDERS.items() if (path / file).is_file()), None)
+def check_sees(name: str) -> None:
+    """Refuse a folder whose model reads texts only, where images are to be seen."""
+    if Path(name).is_dir() and not sees(Path(name)):
+        raise UsageError(f"{name} reads texts only: it has no image processor.", advice="Give a CLIP-like model.")
+
+
+def holds_weights(name: str) -> bool:
+    """Tell whether a name of open_clip stands for weights, too, and not only for an architecture."""
+    return name.startswith(("hf-hub:", "local-dir:")) or Path(name).is_dir()
+
+
+def open_clip_names() -> frozenset[str]:
+    """Return the architectures that the installed open_clip knows, without importing it."""
     library = find_spec("open_clip")
-    if library is not None and library.origin is not None:
-        known = (Path(library.origin).parent / "model_configs").glob("*.json")
-        return "open_clip" if name.replace("/", "-") in {config.stem for config in known} else None
-    return None
+    return _architectures(Path(library.origin)) if library is not None and library.origin is not None else frozenset()
+
+
+@dataclass(frozen=True)
+class _Asked:
+    name: str
+    pretrained: str
+    role: Role
+    address: str
+
+
+def _by_prefix(asked: _Asked) -> Iterator[str]:
+    yield from (family for prefix, family in PREFIXES.items() if asked.name.startswith(prefix))
+    if EMBEDDED in (asked.name, asked.pretrained) or asked.name.endswith(".onnx"):
+        yield "onnx"
+
+
+def _by_folder(asked: _Asked) -> Iterator[str]:
+    folder = Path(asked.name)
+    if not folder.is_dir():
+        return
+    families = [*families_in(folder, asked.role), *(["api"] if asked.address else [])]
+    if not families:
+        raise UsageError(
+            f"{folder} is not the folder of a model that is known here.",
+            advice=f"Name its family with --model_type: {', '.join(FAMILIES[asked.role].names())}.",
+        )
+    if len(families) > 1:
+        raise UsageError(
+            f"{folder} could be loaded by {' or '.join(families)}.", advice="Choose one of them with --model_type."
+        )
+    yield families[0]
+
+
+def _by_file(asked: _Asked) -> Iterator[str]:
+    path = Path(asked.name)
+    if path.suffix == ".json" and path.is_file():
+        yield "open_clip"
+    elif path.is_file() or asked.name.endswith(CHECKPOINTS):
+        raise UsageError(
+            f"{path} is a checkpoint file: its architecture is not known.",
+            advice="Give the architecture as --model, the file as --pretrained, and --model_type open_clip.",
+        )
+
+
+def _by_registered_name(asked: _Asked) -> Iterator[str]:
+    if asked.name.replace("/", "-") in open_clip_names() and asked.role != "reranker":
+        yield "open_clip"
+    registry = FAMILIES[asked.role]
+    if asked.name in registry.names() and asked.name not in registry.built_in:
+        yield asked.name
+    if asked.role == "generator" and asked.name in OWN_GENERATORS.names():
+        yield "python"
+
+
+def _by_place(asked: _Asked) -> Iterator[str]:
+    if asked.address:
+        yield "api"
+    if asked.name.startswith((".", "/", "~")):
+        raise ModelError(f"There is no file or folder {asked.name}.", advice="Check the path.")
+    if HUB_ID.fullmatch(asked.name):
+        yield HUB_FAMILIES[asked.role]
+    if asked.pretrained and asked.role != "reranker":
+        # A tag or a checkpoint belongs to an architecture; open_clip says which ones it has.
+        yield "open_clip"
+
+
+RULES: tuple[Callable[[_Asked], Iterator[str]], ...] = (
+    _by_prefix,
+    _by_folder,
+    _by_file,
+    _by_registered_name,
+    _by_place,
+)
+"""Tried in order; the first family that one of them names is taken."""
+
+
+def _unknown(asked: _Asked) -> UsageError:
+    known = FAMILIES[asked.role]
+    names = [EMBEDDED, *open_clip_names()] if asked.role == "encoder" else OWN_GENERATORS.names()
+    advice = f"If a library knows it, name the library with --model_type: {', '.join(known.names())}."
+    if find_spec("open_clip") is None:
+        advice += " The names of open_clip need: pip install 'eyechart[open_clip]'"
+    return unknown_name("model", asked.name, names, advice=advice)
+
+
+def _notice(asked: _Asked, family: str) -> str:
+    if family != HUB_FAMILIES[asked.role] or Path(asked.name).exists():
+        return ""
+    others = ", ".join(other for other in FAMILIES[asked.role].names() if other != family)
+    return f"{asked.name} is taken for a model of {family} on a hub. Others with --model_type: {others}."
+
+
+def _is_address(text: str) -> bool:
+    return text.startswith(("http://", "https://"))
+
+
+@cache
+def _architectures(library: Path) -> frozenset[str]:
+    return frozenset(path.stem for path in (library.parent / "model_configs").glob("*.json"))

@@ -6,15 +6,16 @@ reports them.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from functools import partial
 from statistics import fmean
 from typing import Any
 
 from eyechart.metrics.answers import EXTRACTORS
 from eyechart.metrics.cells import Row, as_score, as_text, is_missing, options_of
-from eyechart.metrics.choices import NO_OPTION, Extraction
+from eyechart.metrics.texts.choices import NO_OPTION, Extraction
 from eyechart.scorers.judges import ChoiceForm
-from eyechart.scorers.scorer import JUDGE, UNDECIDED, Score, Scorer
+from eyechart.scorers.scorer import JUDGE, UNDECIDED, Score, Scorer, pick
 from eyechart.scorers.tables import Rows, by_column, grouped, mean, need
 
 MMBENCH_SHORT = {
@@ -203,11 +204,7 @@ class ChoiceScorer(Scorer):
         """Give the letter; Z, which is never right, where there is none."""
         return {"choice": score.extracted or NO_OPTION, "hit": score.correct}
 
-    def table(self, rows: Sequence[Row]) -> Any:
-        """Return the accuracy per split: overall, per l2-category and category."""
-        return mcq(rows)["result"]
-
-    def chance(self, rows: Sequence[Row]) -> float | None:
+    def chance(self, rows: Rows) -> float | None:
         """Return the accuracy of guessing among the options."""
         counts = [len(options_of(row)) for row in rows]
         return fmean(1 / count for count in counts) if counts and all(counts) else None
@@ -221,29 +218,8 @@ class MmmuScorer(ChoiceScorer):
         return [close_open(row)]
 
 
-class MmvpScorer(ChoiceScorer):
-    """MMVP: questions in pairs, which count if both are right."""
-
-    shown = ("Overall",)
-
-    def table(self, rows: Sequence[Row]) -> Any:
-        """Return the share of questions and of pairs."""
-        return mmvp(rows)
-
-
-class MmtScorer(ChoiceScorer):
-    """MMT-Bench: abilities that are means over their tasks."""
-
-    def table(self, rows: Sequence[Row]) -> Any:
-        """Return tasks and abilities, per split and over all."""
-        return mmt(rows)
-
-
-class HrbenchScorer(ChoiceScorer):
-    """HRBench: the mean over cycles, in which the options stand in another order."""
-
-    shown = ("Average|all",)
-
-    def table(self, rows: Sequence[Row]) -> Any:
-        """Return the accuracy by cycle and category."""
-        return hrbench(rows)
+CHOICE = partial(ChoiceScorer, arrange=lambda rows: mcq(rows)["result"])
+MMMU = partial(MmmuScorer, arrange=lambda rows: mcq(rows)["result"])
+MMVP = partial(ChoiceScorer, arrange=mmvp, numbers=pick("Overall"))
+MMT = partial(ChoiceScorer, arrange=mmt)
+HRBENCH = partial(ChoiceScorer, arrange=hrbench, numbers=pick("Average|all"))

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Sequence
+from functools import partial
 from statistics import fmean
 from typing import Any
 
@@ -35,24 +36,20 @@ def group_hit(rows: Rows, extractor: str = "vlmeval") -> int | None:
 class CircularScorer(ChoiceScorer):
     """Multiple choice with rotations."""
 
-    def worth_judging(self, rows: Sequence[Row], scores: Sequence[Score]) -> list[int]:
+    def worth_judging(self, rows: Rows, scores: Sequence[Score]) -> list[int]:
         """Leave out the rotations of questions that are lost already."""
         pairs = zip(rows, scores, strict=True)
         lost = {_group(row) for row, score in pairs if score.rule != UNDECIDED and score.correct == 0}
         return [i for i in super().worth_judging(rows, scores) if _group(rows[i]) not in lost]
 
-    def table(self, rows: Sequence[Row]) -> Any:
-        """Return the accuracy per split over questions, all rotations right."""
-        return mmbench(rows)["result"]
-
-    def units(self, rows: Sequence[Row], scores: Sequence[Score]) -> dict[str, float]:
+    def units(self, rows: Rows, scores: Sequence[Score]) -> dict[str, float]:
         """Return one unit per question; a question with an unscored rotation is unscored, unless it is lost anyway."""
         found: dict[int, list[float | None]] = {}
         for row, score in zip(rows, scores, strict=True):
             found.setdefault(_group(row), []).append(score.correct)
         return {str(group): float(0 not in hits) for group, hits in found.items() if 0 in hits or None not in hits}
 
-    def chance(self, rows: Sequence[Row]) -> float | None:
+    def chance(self, rows: Rows) -> float | None:
         """Return the accuracy of guessing every rotation right."""
         groups = circular_groups(rows).values()
         return fmean(math.prod(1 / max(1, len(options_of(row))) for row in members) for members in groups)
@@ -60,3 +57,6 @@ class CircularScorer(ChoiceScorer):
 
 def _group(row: Row) -> int:
     return next(iter(circular_groups([row])))
+
+
+CIRCULAR = partial(CircularScorer, arrange=lambda rows: mmbench(rows)["result"])

@@ -1,10 +1,11 @@
 """Answers that are looked for in what the model writes: OCRBench and MTVQA. Percentages and counts."""
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
 
 from eyechart.metrics.cells import Row, as_text, text_list
-from eyechart.scorers.scorer import Score, Scorer
+from eyechart.scorers.scorer import Score, Scorer, pick
 from eyechart.scorers.tables import by_column, mean, need, scored_rows
 
 OCRBENCH_FORMULAS = "Handwritten Mathematical Expression Recognition"
@@ -65,33 +66,16 @@ def mtvqa(rows: Iterable[Row]) -> dict[str, float]:
     return groups | {"Average": 100 * mean(scored)}
 
 
+@dataclass(frozen=True)
 class ContainsScorer(Scorer):
     """Looks for the answer in what the model writes."""
 
-    hit: Callable[[Row], bool]
+    hit: Callable[[Row], bool] = ocrbench_hit
 
     def score(self, row: Row, answer: object) -> Score:
         """Look for the answer."""
         return Score(as_text(answer), "contains", float(self.hit({**row, "prediction": answer})))
 
 
-class OcrbenchScorer(ContainsScorer):
-    """OCRBench: counts of hits in five groups."""
-
-    hit = staticmethod(ocrbench_hit)
-    shown = ("Final Score",)
-
-    def table(self, rows: Sequence[Row]) -> Any:
-        """Count hits."""
-        return ocrbench(rows)
-
-
-class MtvqaScorer(ContainsScorer):
-    """MTVQA: accuracy per language."""
-
-    hit = staticmethod(mtvqa_hit)
-    shown = ("Average",)
-
-    def table(self, rows: Sequence[Row]) -> Any:
-        """Return the accuracy per language."""
-        return mtvqa(rows)
+OCRBENCH = partial(ContainsScorer, hit=ocrbench_hit, arrange=ocrbench, numbers=pick("Final Score"))
+MTVQA = partial(ContainsScorer, hit=mtvqa_hit, arrange=mtvqa, numbers=pick("Average"))

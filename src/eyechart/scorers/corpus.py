@@ -1,12 +1,12 @@
 """Scores that only a whole set has: captions and restored words."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from functools import partial
 from statistics import fmean
-from typing import Any
 
 from eyechart.metrics.captions import score_captions
 from eyechart.metrics.cells import Row, as_text, text_list
-from eyechart.metrics.vcr import TOKENIZERS, best_span, vcr_answers
+from eyechart.metrics.texts.vcr import TOKENIZERS, best_span, vcr_answers
 from eyechart.scorers.scorer import Score, Scorer
 from eyechart.scorers.tables import need
 
@@ -27,6 +27,12 @@ def vcr(rows: Iterable[Row], language: str = "en") -> dict[str, float]:
     return {"Exact_Match": fmean(exact), "Jaccard": fmean(jaccard)}
 
 
+def captions(rows: Iterable[Row]) -> dict[str, float]:
+    """Return BLEU, ROUGE-L and CIDEr of all captions, times 100."""
+    found = need(rows, "answer")
+    return score_captions([row.get("prediction") for row in found], [text_list(row["answer"]) for row in found])
+
+
 class CorpusScorer(Scorer):
     """Takes all answers together."""
 
@@ -37,33 +43,7 @@ class CorpusScorer(Scorer):
         """Take the text; a single one has no score."""
         return Score(as_text(answer), "text", None)
 
-    def numbers(self, table: Any) -> dict[str, float]:
-        """Return every number."""
-        return dict(table)
 
-
-class CaptionScorer(CorpusScorer):
-    """Captions: BLEU, ROUGE-L and CIDEr, times 100."""
-
-    primary = "CIDEr"
-
-    def table(self, rows: Sequence[Row]) -> Any:
-        """Compare all captions with their references."""
-        return score_captions([row.get("prediction") for row in rows], [text_list(row.get("answer")) for row in rows])
-
-
-class VcrScorer(CorpusScorer):
-    """Visual caption restoration: exact matches and shared words of what was covered."""
-
-    primary = "Exact_Match"
-    language = "en"
-
-    def table(self, rows: Sequence[Row]) -> Any:
-        """Compare what was restored with what was covered."""
-        return vcr(rows, self.language)
-
-
-class ChineseVcrScorer(VcrScorer):
-    """The same in Chinese."""
-
-    language = "zh"
+CAPTION = partial(CorpusScorer, arrange=captions, numbers=dict, primary="CIDEr")
+VCR = partial(CorpusScorer, arrange=vcr, numbers=dict, primary="Exact_Match")
+VCR_ZH = partial(VCR, arrange=partial(vcr, language="zh"))

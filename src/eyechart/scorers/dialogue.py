@@ -1,13 +1,14 @@
 """Dialogues whose turns a judge grades in several respects: MMDU."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from statistics import fmean
-from typing import Any
 
 from eyechart.metrics.cells import Row, as_score, as_text, is_missing, text_list
 from eyechart.scorers.graded import GradedScorer
 from eyechart.scorers.judges import DialogueForm
 from eyechart.scorers.scorer import JUDGE, Score
+from eyechart.scorers.tables import Rows, grouped
 
 
 def mmdu(dialogues: Iterable[Sequence[Mapping[str, object]]]) -> dict[str, dict[str, float]]:
@@ -50,9 +51,10 @@ class DialogueScorer(GradedScorer):
         """Give the grades."""
         return {"grades": dict(score.grades or {}), "score": score.correct}
 
-    def table(self, rows: Sequence[Row]) -> Any:
-        """Return MMDU's means per respect."""
-        dialogues: dict[str, list[Any]] = {}
-        for row in rows:
-            dialogues.setdefault(as_text(row["dialogue"]), []).append(row["grades"])
-        return mmdu(dialogues.values())
+
+def _turns(rows: Rows) -> dict[str, dict[str, float]]:
+    dialogues = grouped(rows, lambda row: row["dialogue"])
+    return mmdu([row["grades"] for row in turns] for turns in dialogues.values())  # type: ignore[misc]
+
+
+DIALOGUE = partial(DialogueScorer, arrange=_turns)

@@ -3,13 +3,14 @@
 An answer that could not be graded is left out and counted, never taken for 0.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any, ClassVar
 
 from eyechart.metrics.cells import Row, as_text, is_missing
 from eyechart.scorers.judges import GradeForm, JudgeForm
 from eyechart.scorers.scorer import JUDGE, UNDECIDED, Score, Scorer
-from eyechart.scorers.tables import Rows, by_column, grouped, mean, need
+from eyechart.scorers.tables import Rows, grouped, mean, need, percentages
 
 MMVET_CAPABILITIES = ("rec", "ocr", "know", "gen", "spat", "math")
 
@@ -52,15 +53,6 @@ class GradedScorer(Scorer):
         """Take the grade."""
         return Score(as_text(row.get("prediction")), JUDGE, verdict)
 
-    def table(self, rows: Sequence[Row]) -> Any:
-        """Return means in percent: overall, and per category."""
-        groups = by_column(rows, "category", "l2-category")
-        return {"Overall": 100 * mean(rows)} | {name: 100 * mean(members) for name, members in groups}
 
-
-class MmvetScorer(GradedScorer):
-    """MM-Vet: by ability."""
-
-    def table(self, rows: Sequence[Row]) -> Any:
-        """Return means per ability."""
-        return mmvet(rows)
+GRADED = partial(GradedScorer, arrange=percentages)
+MMVET = partial(GradedScorer, arrange=mmvet)

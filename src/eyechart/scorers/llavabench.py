@@ -1,13 +1,13 @@
 """LLaVABench: a judge compares the answer with one of GPT-4."""
 
 import math
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable
+from functools import partial
 
 from eyechart.metrics.cells import Row, as_score, as_text, is_missing
 from eyechart.scorers.graded import GradedScorer
 from eyechart.scorers.judges import JudgeForm
-from eyechart.scorers.scorer import JUDGE, Score
+from eyechart.scorers.scorer import JUDGE, Score, pick
 from eyechart.scorers.tables import Rows, by_column, mean, need
 
 
@@ -68,7 +68,6 @@ class LlavabenchScorer(GradedScorer):
 
     form = CompareForm()
     reference = "gpt4_ans"
-    shown = ("Relative Score (main)",)
 
     def judged(self, row: Row, verdict: tuple[float, float]) -> Score:
         """Take a tenth of the second grade as the score."""
@@ -79,10 +78,5 @@ class LlavabenchScorer(GradedScorer):
         """Give both grades."""
         return dict(score.grades or {})
 
-    def table(self, rows: Sequence[Row]) -> Any:
-        """Return the grades, overall and per category."""
-        return llavabench(rows)
 
-    def numbers(self, table: Any) -> dict[str, float]:
-        """Return the overall relative score."""
-        return super().numbers(table.get("overall", {}))
+LLAVABENCH = partial(LlavabenchScorer, arrange=llavabench, numbers=pick("Relative Score (main)", within="overall"))

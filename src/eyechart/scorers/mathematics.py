@@ -4,11 +4,13 @@ A row has the columns of its TSV file and what was extracted: `res` and `log`. P
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from eyechart.metrics.answers import infer_choice
 from eyechart.metrics.cells import LETTERS, Row, as_text, text_list
-from eyechart.metrics.math_answers import math_equal
+from eyechart.metrics.texts.math_answers import math_equal
 from eyechart.scorers.judges import ExtractForm
 from eyechart.scorers.scorer import JUDGE, UNDECIDED, Score, Scorer
 from eyechart.scorers.tables import Rows, need, score_of, scored_rows
@@ -118,12 +120,14 @@ def _math_line(title: str, name: str, total: int, prefetched: int, hits: int) ->
     }
 
 
+@dataclass(frozen=True)
 class MathScorer(Scorer):
     """Answers that are an option, a number or a few words."""
 
+    read: Callable[[Row], Any] = mathvista_read
+    hit: Callable[[Row], bool] = mathvista_hit
+
     form = ExtractForm()
-    read: Callable[[Row], Any]
-    hit: Callable[[Row], bool]
 
     def score(self, row: Row, answer: object) -> Score:
         """Read an option or the right value."""
@@ -142,21 +146,5 @@ class MathScorer(Scorer):
         return {"res": score.extracted or "", "log": score.rule, "score": score.correct}
 
 
-class MathvistaScorer(MathScorer):
-    """MathVista: by task and skill."""
-
-    read, hit = staticmethod(mathvista_read), staticmethod(mathvista_hit)
-
-    def table(self, rows: Sequence[Row]) -> Any:
-        """Return the accuracy by task and skill."""
-        return mathvista(rows)
-
-
-class MathvisionScorer(MathScorer):
-    """MathVision: by subject."""
-
-    read, hit = staticmethod(mathvision_read), staticmethod(mathvision_hit)
-
-    def table(self, rows: Sequence[Row]) -> Any:
-        """Return the accuracy by subject."""
-        return mathvision(rows)
+MATHVISTA = partial(MathScorer, read=mathvista_read, hit=mathvista_hit, arrange=mathvista)
+MATHVISION = partial(MathScorer, read=mathvision_read, hit=mathvision_hit, arrange=mathvision)

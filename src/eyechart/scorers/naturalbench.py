@@ -1,13 +1,14 @@
 """NaturalBench: two questions on two images, each question true of one of them."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from functools import partial
 from statistics import fmean
-from typing import Any
 
 from eyechart.metrics.cells import Row, as_text
 from eyechart.metrics.circular import row_index
-from eyechart.scorers.scorer import UNDECIDED, Score, Scorer
+from eyechart.scorers.scorer import UNDECIDED, Score, Scorer, pick
+from eyechart.scorers.tables import Rows
 
 CELLS = ("q0_i0", "q0_i1", "q1_i0", "q1_i1")
 """The four rows of a group, in order of their index."""
@@ -42,10 +43,16 @@ def naturalbench(groups: Iterable[Mapping[str, int]]) -> dict[str, float]:
     }
 
 
+def of_rows(rows: Rows) -> dict[str, float]:
+    """Return the four accuracies of rows with what was `extracted`; four rows in a row make a group."""
+    if len(rows) % len(CELLS):
+        raise ValueError(f"NaturalBench asks in groups of four, but there are {len(rows)} rows")
+    said = [int(as_text(row["extracted"])) for row in sorted(rows, key=row_index)]
+    return naturalbench(dict(zip(CELLS, said[i : i + 4], strict=True)) for i in range(0, len(said), 4))
+
+
 class NaturalbenchScorer(Scorer):
     """NaturalBench: a question, an image and a group count if right throughout."""
-
-    shown = ("Q_Acc", "I_Acc", "G_Acc")
 
     def score(self, row: Row, answer: object) -> Score:
         """Read which of the two words comes first; the row's ``type`` says which words."""
@@ -56,13 +63,9 @@ class NaturalbenchScorer(Scorer):
         rule = UNDECIDED if found < 0 else "first word"
         return Score(str(found), rule, float(found == naturalbench_answer(row.get("answer"), kind)))
 
-    def table(self, rows: Sequence[Row]) -> Any:
-        """Return the four accuracies; four rows in a row make a group."""
-        if len(rows) % len(CELLS):
-            raise ValueError(f"NaturalBench asks in groups of four, but there are {len(rows)} rows")
-        said = [int(as_text(row["extracted"])) for row in sorted(rows, key=row_index)]
-        return naturalbench(dict(zip(CELLS, said[i : i + 4], strict=True)) for i in range(0, len(said), 4))
-
-    def chance(self, rows: Sequence[Row]) -> float | None:
+    def chance(self, rows: Rows) -> float | None:
         """Return one half."""
         return 0.5
+
+
+NATURALBENCH = partial(NaturalbenchScorer, arrange=of_rows, numbers=pick("Q_Acc", "I_Acc", "G_Acc"))

@@ -3,8 +3,8 @@
 A row has the columns of its TSV file (`answer` may be a list or its literal) and a `prediction`. Percentages.
 """
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable
+from functools import partial
 
 from eyechart.metrics.answers import open_score
 from eyechart.metrics.cells import Row, as_text, is_missing
@@ -12,7 +12,7 @@ from eyechart.scorers.scorer import Score, Scorer
 from eyechart.scorers.tables import by_column, mean, need, scored_rows
 
 
-def vqa(rows: Iterable[Row], metric: str) -> dict[str, float]:
+def vqa(rows: Iterable[Row], metric: str = "normalized_exact") -> dict[str, float]:
     """Score open questions by a metric of `OPEN_METRICS`: per split and `Overall`, or `Overall` and per category."""
     found = need(rows, "answer")
     scored = scored_rows(found, lambda row: open_score(row.get("prediction"), row["answer"], metric))
@@ -31,10 +31,9 @@ class OpenScorer(Scorer):
         metric = self.benchmark.metric
         return Score(as_text(answer), metric, open_score(answer, row.get("answer"), metric))
 
-    def table(self, rows: Sequence[Row]) -> Any:
-        """Return the mean per split or category."""
-        return vqa(rows, self.benchmark.metric)
-
     def means(self) -> tuple[str, ...]:
         """Give the mean the name of its metric as well."""
         return (self.benchmark.metric,)
+
+
+OPEN = partial(OpenScorer, arrange=vqa)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -52,7 +52,7 @@ class Scored:
             if score.rule != UNREADABLE
         ]
         try:
-            return self.scorer.table(kept) if kept else {}
+            return self.scorer.arrange(kept) if kept else {}
         except ValueError as error:
             raise DataError(f"{self.scorer.benchmark.name} cannot be scored: {error}.") from error
 
@@ -60,6 +60,11 @@ class Scored:
     def units(self) -> dict[str, float]:
         """Return how right each independent question is."""
         return self.scorer.units(self.rows, self.scores)
+
+    def if_unscored(self, value: float) -> dict[str, float]:
+        """Return the same if every answer without a readable verdict were worth ``value``."""
+        scores = [replace(score, correct=value) if score.rule == UNREADABLE else score for score in self.scores]
+        return self.scorer.units(self.rows, scores)
 
     @property
     def rules(self) -> dict[str, int]:

@@ -55,3 +55,9 @@ def by_column(rows: Rows, *columns: str) -> Iterator[tuple[str, list[Row]]]:
         for name, members in sorted(groups.items(), key=lambda item: str(item[0])):
             yield (f"{name} ({column})" if name in taken else str(name)), members
         taken |= {str(name) for name in groups}
+
+
+def percentages(rows: Rows) -> dict[str, float]:
+    """Return the mean score in percent: `Overall`, each category and each l2-category."""
+    groups = by_column(rows, "category", "l2-category")
+    return {"Overall": 100 * mean(rows)} | {name: 100 * mean(members) for name, members in groups}

@@ -4,16 +4,17 @@ A row has the columns of its TSV file and either a `prediction`, or what was rea
 ("Yes", "No", "Unknown") and `score`. Numbers are percentages unless a docstring says otherwise.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
 from math import prod
-from typing import Any
 
 from eyechart.datasets.questions.benchmarks import IGNORE_CASE
 from eyechart.metrics.answers import YES_NO_EXTRACTORS
 from eyechart.metrics.cells import Row, as_text, is_missing
 from eyechart.scorers.judges import YesNoForm
-from eyechart.scorers.scorer import JUDGE, UNDECIDED, Score, Scorer
-from eyechart.scorers.tables import Rows, by_column, grouped, mean, need, score_of
+from eyechart.scorers.scorer import JUDGE, UNDECIDED, Score, Scorer, pick
+from eyechart.scorers.tables import Rows, by_column, grouped, mean, need, percentages, score_of
 
 MME_PERCEPTION = (
     "OCR",
@@ -58,9 +59,7 @@ def judge_yes_no(rows: Iterable[Row], extractor: str = "vlmeval", ignore_case: b
 
 def yes_no(rows: Iterable[Row], extractor: str = "vlmeval") -> dict[str, float]:
     """Return the accuracy: `Overall`, each category and each l2-category."""
-    judged = need(judge_yes_no(rows, extractor))
-    groups = by_column(judged, "category", "l2-category")
-    return {"Overall": 100 * mean(judged)} | {name: 100 * mean(members) for name, members in groups}
+    return percentages(need(judge_yes_no(rows, extractor)))
 
 
 def mme(rows: Iterable[Row], extractor: str = "vlmeval") -> dict[str, float]:
@@ -163,12 +162,13 @@ def amber(rows: Iterable[Row], extractor: str = "vlmeval") -> dict[str, float]:
     return scores | {"Avg ACC": sum(scores.values()) / len(scores)}
 
 
+@dataclass(frozen=True)
 class YesNoScorer(Scorer):
     """Yes/no questions."""
 
     form = YesNoForm()
     extractors = tuple(YES_NO_EXTRACTORS)
-    ignores_case = False
+    ignores_case: bool = False
 
     def score(self, row: Row, answer: object) -> Score:
         """Read yes or no."""
@@ -185,68 +185,19 @@ class YesNoScorer(Scorer):
             return float(answer.lower() == found.lower())
         return float(answer == found)
 
-    def table(self, rows: Sequence[Row]) -> Any:
-        """Return the accuracy, overall and per category."""
-        return yes_no(rows)
-
-    def chance(self, rows: Sequence[Row]) -> float | None:
+    def chance(self, rows: Rows) -> float | None:
         """Return one half."""
         return 0.5
 
 
-class MmeScorer(YesNoScorer):
-    """MME: sums over categories of questions and of images."""
-
-    shown = ("perception", "reasoning")
-
-    def table(self, rows: Sequence[Row]) -> Any:
-        """Return MME's scores."""
-        return mme(rows)
+def _pope_overall(table: dict[str, dict[str, float]]) -> dict[str, float]:
+    names = {"F1": "Overall", "precision": "precision", "recall": "recall"}
+    return {name: table["Overall"][column] / 100 for name, column in names.items()} if table else {}
 
 
-class PopeScorer(YesNoScorer):
-    """POPE: F1 of the answer yes."""
-
-    def table(self, rows: Sequence[Row]) -> Any:
-        """Return POPE's numbers, overall and per category."""
-        return pope(rows)
-
-    def numbers(self, table: Any) -> dict[str, float]:
-        """Return the overall ones as fractions."""
-        names = {"F1": "Overall", "precision": "precision", "recall": "recall"}
-        return {name: table["Overall"][column] / 100 for name, column in names.items()} if table else {}
-
-
-class HallusionScorer(YesNoScorer):
-    """HallusionBench: figures and questions that are right throughout."""
-
-    shown = ("aAcc", "fAcc", "qAcc")
-
-    def table(self, rows: Sequence[Row]) -> Any:
-        """Return the three accuracies, overall and per category."""
-        return hallusion(rows)
-
-    def numbers(self, table: Any) -> dict[str, float]:
-        """Return the overall ones."""
-        return super().numbers(table.get("Overall", {}))
-
-
-class AmberScorer(YesNoScorer):
-    """AMBER: the plain mean over kinds of questions."""
-
-    ignores_case = True
-    shown = ("Avg ACC",)
-
-    def table(self, rows: Sequence[Row]) -> Any:
-        """Return the accuracy per kind."""
-        return amber(rows)
-
-
-class VsrScorer(YesNoScorer):
-    """VSR: precision, recall and F1 of the answer yes."""
-
-    shown = ("precision", "recall", "f1_score")
-
-    def table(self, rows: Sequence[Row]) -> Any:
-        """Return VSR's numbers."""
-        return vsr(rows)
+YES_NO = partial(YesNoScorer, arrange=yes_no)
+MME = partial(YesNoScorer, arrange=mme, numbers=pick("perception", "reasoning"))
+POPE = partial(YesNoScorer, arrange=pope, numbers=_pope_overall)
+HALLUSION = partial(YesNoScorer, arrange=hallusion, numbers=pick("aAcc", "fAcc", "qAcc", within="Overall"))
+AMBER = partial(YesNoScorer, arrange=amber, numbers=pick("Avg ACC"), ignores_case=True)
+VSR = partial(YesNoScorer, arrange=vsr, numbers=pick("precision", "recall", "f1_score"))

@@ -215,6 +215,10 @@ class Task(ABC):
                 advice="Use --task auto, or add dataset_type.txt to the dataset if it is described wrongly.",
             )
 
+    def model_options(self, family: str) -> dict[str, Any]:  # noqa: ARG002 - for those that want some
+        """Return what this task needs of a model of a family beyond what the user said."""
+        return {}
+
     def uses_model(self, settings: Mapping[str, Any]) -> bool:  # noqa: ARG002 - for those that may do without
         """Tell whether the model has anything to do; one that has nothing to do need not be there."""
         return True

@@ -36,6 +36,8 @@ class CaptionPrediction(Prediction):
     folder: Path
     """Where the text retrieval data are."""
     details: Mapping[str, Any]
+    unread: int
+    """Images that could not even be read."""
 
     def only(self, keep: NDArray[np.int64]) -> NoReturn:  # noqa: ARG002 - the same for all
         """Refuse: a caption has no score that could differ between groups."""
@@ -52,7 +54,6 @@ class ImageCaption(Task):
     name = "image_caption"
     kinds = frozenset({"classification", "multilabel", "retrieval", "selection", "collection", "similarity", "images"})
     needs = "generator"
-    measures = "captioning"
     output = "outputs/{model}/{dataset}_{task}.json"
 
     def settings(self, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -90,6 +91,7 @@ class ImageCaption(Task):
             failures=tuple(Failure(entry.id, _reason(answers[entry.id])) for entry in missing),
             captions=captions,
             folder=folder,
+            unread=len(manifest.failures),
             details={
                 "prompt": prompt,
                 "files": _digests(folder),
@@ -104,7 +106,7 @@ class ImageCaption(Task):
         listed = len(prediction.entries) + len(prediction.failures)
         cut = sum(answer.finish_reason == "length" for answer in prediction.captions.answers)
         notices = [Notice("cut_captions", cut, f"{cut} captions were cut at the longest answer.")] if cut else []
-        successful = not prediction.failures
+        successful = not prediction.failures and not prediction.unread
         return Outcome(
             metrics={"captioned": Metric(len(prediction.entries) / listed if listed else 0.0, n=listed, primary=True)},
             records=list(_records(prediction)),

@@ -11,7 +11,7 @@ from typing import Any
 from eyechart.datasets.mteb import MtebDataset
 from eyechart.errors import DataError, UsageError
 from eyechart.tasks.base import Material, Prediction, Task
-from eyechart.tasks.text_prompts import prompt_settings, prompts_of, with_prompt
+from eyechart.tasks.text_prompts import given_prompts, prompt_settings, prompts_of, with_prompt
 from eyechart.types import Metric, Outcome
 
 
@@ -31,6 +31,10 @@ class Mteb(Task):
     def settings(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """Pick the prompts."""
         return prompt_settings(options)
+
+    def model_options(self, family: str) -> dict[str, Any]:
+        """Put prompts in front of texts here, by role, and nowhere else."""
+        return given_prompts(family)
 
     def predict(self, material: Material, settings: Mapping[str, Any]) -> MtebPrediction:
         """Let the library evaluate our encoder; it scores as it goes, so there is nothing to keep in between."""
@@ -75,7 +79,7 @@ def flat_scores(scores: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, 
 def _encoder_class() -> Any:
     """Make the class that MTEB asks for vectors; a function, because the library is imported only when it is used."""
     from mteb.models.abs_encoder import AbsEncoder
-    from mteb.models.model_meta import ModelMeta
+    from mteb.models.model_meta import ModelMeta, ScoringFunction
 
     class StoredEncoder(AbsEncoder):  # type: ignore[misc]  # the library has no types
         """One of our encoders, behind the embedding store."""
@@ -83,8 +87,10 @@ def _encoder_class() -> Any:
         def __init__(self, material: Material, prompts: Mapping[str, str]) -> None:
             self.embed = partial(material.encoder.texts, language=material.language)
             self.prompts = prompts
-            name = f"eyechart/{Path(material.encoder.card.name).name}"
-            self.mteb_model_meta = ModelMeta.create_empty(overwrites={"name": name, "revision": "local"})
+            card = material.encoder.card
+            meta: dict[str, Any] = {"name": f"eyechart/{Path(card.name).name}", "revision": "local"}
+            meta["similarity_fn_name"] = ScoringFunction(card.similarity)
+            self.mteb_model_meta = ModelMeta.create_empty(overwrites=meta)
 
         def encode(self, inputs: Any, *, prompt_type: Any = None, **others: Any) -> Any:  # noqa: ARG002
             texts = [text for batch in inputs for text in batch["text"]]

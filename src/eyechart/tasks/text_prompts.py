@@ -11,6 +11,11 @@ ROLES = ("query", "document")
 OTHER_NAMES = {"passage": "document"}
 
 
+def given_prompts(family: str) -> dict[str, Any]:
+    """Return the option by which a family leaves prompts to those who give it texts: they are part of the texts."""
+    return {"prompts": "given"} if family == "sentence-transformers" else {}
+
+
 def prompt_settings(options: Mapping[str, Any]) -> dict[str, str]:
     """Pick ``query_prompt`` and ``document_prompt``; an empty one is a choice, too."""
     given = {f"{role}_prompt": options.get(f"{role}_prompt") for role in ROLES}

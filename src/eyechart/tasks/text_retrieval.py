@@ -14,8 +14,8 @@ from eyechart.metrics.vectors import Vectors
 from eyechart.models.rerankers.reranker import Shortlist
 from eyechart.tasks import ranked
 from eyechart.tasks.base import Material, Prediction, Task
-from eyechart.tasks.ranked import Questions, Ranking
-from eyechart.tasks.text_prompts import prompt_settings, prompts_of, with_prompt
+from eyechart.tasks.ranked import FoundDocuments, JudgedQueries
+from eyechart.tasks.text_prompts import given_prompts, prompt_settings, prompts_of, with_prompt
 from eyechart.types import ModelCard, ModelSpec, Notice, Outcome, TextCollection
 
 RERANKER = "reranker"
@@ -30,18 +30,18 @@ class TextPrediction(Prediction):
     """The queries that count, and what was found for them."""
 
     collection: TextCollection
-    asked: Questions
-    ranking: Ranking
+    judged: JudgedQueries
+    found: FoundDocuments
     reranker: ModelCard | None = None
 
     @property
     def left_out(self) -> tuple[str, ...]:
         """Name the queries without any relevant document."""
-        return self.asked.left_out
+        return self.judged.left_out
 
     def only(self, keep: NDArray[np.int64]) -> TextPrediction:
         """Return the prediction for the queries at the positions ``keep``."""
-        return replace(super().only(keep), asked=self.asked.only(keep), ranking=self.ranking.only(keep))
+        return replace(super().only(keep), judged=self.judged.only(keep), found=self.found.only(keep))
 
 
 class TextRetrieval(Task):
@@ -60,6 +60,10 @@ class TextRetrieval(Task):
         second = {"top_k": int(options.get("top_k") or TOP_K), "reranker_prompt": options.get("reranker_prompt") or ""}
         return {**prompt_settings(options), **second, **said}
 
+    def model_options(self, family: str) -> dict[str, Any]:
+        """Put prompts in front of texts here, by role, and nowhere else."""
+        return given_prompts(family)
+
     def others(self, options: Mapping[str, Any]) -> dict[str, ModelSpec]:
         """Take the reranker: a cross-encoder by its folder or id, or any that is described already."""
         given = options.get(RERANKER)
@@ -72,22 +76,22 @@ class TextRetrieval(Task):
         collection = material.info.collection
         if collection is None:
             raise DataError(f"{material.info.name} is described as texts but has no collection.")
-        asked = ranked.questions(collection, {entry.id for entry in material.manifest.entries})
-        counted = {query.id for query in asked.queries}
-        vectors = _embed(material, settings, collection, asked)
+        judged = ranked.judged_queries(collection, {entry.id for entry in material.manifest.entries})
+        counted = {query.id for query in judged.queries}
+        vectors = _embed(material, settings, collection, judged)
         prediction = TextPrediction(
             info=material.info,
             entries=tuple(entry for entry in material.manifest.entries if entry.id in counted),
             failures=(),
             collection=collection,
-            asked=asked,
-            ranking=ranked.rank_all(asked, *vectors),
+            judged=judged,
+            found=ranked.rank_all(judged, *vectors),
         )
         return _reranked(prediction, material, settings, vectors) if RERANKER in material.others else prediction
 
     def score(self, prediction: TextPrediction, settings: Mapping[str, Any]) -> Outcome:
         """Score what was found."""
-        outcome = ranked.score(prediction.asked, prediction.ranking, prediction.collection)
+        outcome = ranked.score(prediction.judged, prediction.found, prediction.collection)
         details = {**outcome.details, **{key: settings[key] for key in SAID if key in settings}}
         notices = [*outcome.notices]
         card = prediction.reranker
@@ -100,13 +104,14 @@ class TextRetrieval(Task):
 
 
 def _embed(
-    material: Material, settings: Mapping[str, Any], collection: TextCollection, asked: Questions
+    material: Material, settings: Mapping[str, Any], collection: TextCollection, judged: JudgedQueries
 ) -> tuple[Vectors, Vectors]:
     prompts = prompts_of(material, settings)
-    queries = with_prompt(prompts, "query", [query.text for query in asked.queries])
+    queries = with_prompt(prompts, "query", [query.text for query in judged.queries])
     documents = with_prompt(prompts, "document", [document.text for document in collection.documents])
     encoder, language = material.encoder, material.language
-    return encoder.texts(queries, language=language), encoder.texts(documents, language=language)
+    vectors = encoder.texts(queries, language=language), encoder.texts(documents, language=language)
+    return ranked.comparable(*vectors, encoder.card.similarity)
 
 
 def _reranked(
@@ -117,7 +122,7 @@ def _reranked(
     documents = first.collection.documents
     lists = [
         Shortlist(str(i), settings["reranker_prompt"] + query.text, tuple(documents[item].text for item in row))
-        for i, (query, row) in enumerate(zip(first.asked.queries, items, strict=True))
+        for i, (query, row) in enumerate(zip(first.judged.queries, items, strict=True))
     ]
     reranker = material.open_other(RERANKER)
     scores = np.empty(items.shape)
@@ -125,4 +130,4 @@ def _reranked(
         for name, row in reranker.score(lists):
             scores[int(name)] = row
             bar.advance()
-    return replace(first, ranking=ranked.rank_lists(first.asked, items, scores), reranker=reranker.card)
+    return replace(first, found=ranked.rank_lists(first.judged, items, scores), reranker=reranker.card)

@@ -6,18 +6,18 @@ from pathlib import Path
 from typing import Any
 
 from eyechart.api import Budget
-from eyechart.compat.evalscope.schema import DEFAULT_CONCURRENCY, Endpoint, Requests, TextModel, VisionModel
+from eyechart.compat.evalscope.schema import DEFAULT_CONCURRENCY, ClipEval, Endpoint, Requests, TextModel, VisionModel
 from eyechart.errors import UsageError, nearest
 from eyechart.models.access import Access
-from eyechart.models.resolve import recognise
+from eyechart.models.resolve import check_sees, resolve_model
 from eyechart.types import ModelSpec, Role
 
 REQUEST_SIZE = 32
 """Texts per request: hosted services refuse many more."""
 TEXT_BATCH = 32
+TEXT_FAMILY = "sentence-transformers"
 LOCAL_BATCH = 8
 """Images per forward pass of a local generator, at most: a batch of 128 prompts with images fits nowhere."""
-CHECKPOINTS = (".pt", ".pth", ".bin", ".safetensors", ".ckpt")
 WITHOUT_EFFECT = frozenset({"show_progress_bar", "normalize_embeddings", "convert_to_tensor", "convert_to_numpy"})
 """Arguments of ``encode`` that cannot change a number here: vectors are always compared by cosine."""
 
@@ -27,6 +27,13 @@ def vision_spec(entry: VisionModel, role: Role, access: Access) -> ModelSpec:
     return _generator(entry, access) if role == "generator" else _encoder(entry, access)
 
 
+def vision_access(entry: VisionModel, role: Role, settings: ClipEval, budget: Budget) -> Access:
+    """Return how a model that sees is reached; ``batch_size`` is EvalScope's number of captions at a time."""
+    if role == "generator":
+        return access_of(entry, settings, budget, settings.requests_at_a_time, min(settings.batch_size, LOCAL_BATCH))
+    return access_of(entry, settings, budget, settings.concurrency or DEFAULT_CONCURRENCY, REQUEST_SIZE)
+
+
 def _encoder(entry: VisionModel, access: Access) -> ModelSpec:
     if entry.api_base and not entry.image_form and entry.model_type is None:
         raise UsageError(
@@ -34,7 +41,9 @@ def _encoder(entry: VisionModel, access: Access) -> ModelSpec:
             advice="Set task: image_caption to let it describe the images; if the server embeds images, "
             "set image_form to vllm, infinity or jina.",
         )
-    family = entry.model_type or ("api" if entry.api_base else _family(entry))
+    address = entry.api_base or ""
+    family = resolve_model(entry.model_name, entry.pretrained, family=entry.model_type, address=address).family
+    check_sees(entry.model_name)
     options: dict[str, Any] = {"api_base": entry.api_base, "image_form": entry.image_form}
     if not entry.api_base and family in ("transformers", "sentence-transformers"):
         options |= _from_hub(entry, entry.model_name)
@@ -45,19 +54,6 @@ def _encoder(entry: VisionModel, access: Access) -> ModelSpec:
     )
 
 
-def _family(entry: VisionModel) -> str:
-    name = entry.model_name
-    found = recognise(name)
-    if found is None and Path(name).is_dir():
-        raise UsageError(f"{name} is not the folder of a model.", advice="It holds neither config.json nor image.onnx.")
-    if Path(name).is_file() or name.endswith(CHECKPOINTS):
-        raise UsageError(
-            f"{name} is a checkpoint file: its architecture is not known.",
-            advice="Give model_name: <architecture>, pretrained: <file>, model_type: open_clip.",
-        )
-    return found or ("open_clip" if entry.pretrained else "transformers")
-
-
 def _generator(entry: VisionModel, access: Access) -> ModelSpec:
     settings = {"temperature": entry.temperature, "max_tokens": entry.max_tokens, **entry.extra_body}
     options: dict[str, Any] = {"settings": {key: value for key, value in settings.items() if value is not None}}
@@ -65,7 +61,8 @@ def _generator(entry: VisionModel, access: Access) -> ModelSpec:
     if entry.api_base:
         return ModelSpec("api", entry.model_name, options=options | {"api_base": entry.api_base}, access=access)
     options |= _from_hub(entry, entry.model_name) | {"trust_remote_code": entry.trust_remote_code}
-    family, precision = entry.model_type or "transformers", _precision(entry.precision)
+    family = resolve_model(entry.model_name, entry.pretrained, family=entry.model_type, role="generator").family
+    precision = _precision(entry.precision)
     return ModelSpec(family, entry.model_name, entry.pretrained, precision, entry.device, options, access=access)
 
 
@@ -82,7 +79,9 @@ def text_spec(entry: TextModel, access: Access) -> ModelSpec:
         "trust_remote_code": entry.trust_remote_code,
         **_from_hub(entry, entry.model_name_or_path),
     }
-    family = "cross-encoder" if entry.is_cross_encoder else entry.model_type or "sentence-transformers"
+    family = "cross-encoder" if entry.is_cross_encoder else entry.model_type or TEXT_FAMILY
+    if family == TEXT_FAMILY:
+        options["prompts"] = "given"  # by role, with the texts
     name, precision = entry.model_name_or_path, _precision(entry.precision)
     return ModelSpec(family, name, entry.pretrained, precision, entry.device, _given(options), access=access)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -64,13 +64,13 @@ def text_jobs(texts: Texts, models: TextModels, top_k: int, layout: Layout, plan
     dataset = DatasetSpec(texts.name, "text_collection", str(texts.folder), texts.split, limit=texts.limit)
     for encoder, prompts in models.encoders:
         planner.check(encoder, "encoder")
-        for reranker, told in ((None, ""), *models.rerankers):
-            second = {"reranker": reranker, "top_k": top_k, "reranker_prompt": told}
+        for reranker, reranker_prompt in ((None, ""), *models.rerankers):
+            second = {"reranker": reranker, "top_k": top_k, "reranker_prompt": reranker_prompt}
             options = {**texts.options, **prompts, **second}
             benchmark = planner.benchmark(dataset, RETRIEVAL, options, promised=texts.promised)
             chain = [spec for spec in (encoder, reranker) if spec is not None]
             names = [*filter(None, [texts.writer]), *(spec.name for spec in chain)]
-            folder = layout.model_folder(names, [[spec.what for spec in chain], prompts, told])
+            folder = layout.model_folder(names, [[spec.what for spec in chain], prompts, reranker_prompt])
             output = result_path(folder, texts.name, RETRIEVAL)
             yield _job(encoder, benchmark, output, label(names) if len(names) > 1 else "")
 
@@ -118,6 +118,7 @@ def _mteb_jobs(settings: MtebEval, models: TextModels, layout: Layout, planner: 
 
 def _job(encoder: ModelSpec, benchmark: PlannedBenchmark, output: Path, together: str = "") -> Job:
     access = access_of(encoder)
+    encoder = replace(encoder, options={**encoder.options, **benchmark.task.model_options(encoder.family)})
     # A remote encoder is asked several times at once, so it gets several requests' worth of texts at a time.
     at_once = access.concurrency if "api_base" in encoder.options else 1
     return Job(

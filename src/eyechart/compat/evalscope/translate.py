@@ -10,7 +10,7 @@ from typing import Any
 from eyechart.api import Budget
 from eyechart.compat.evalscope.comparison import ComparisonPlan
 from eyechart.compat.evalscope.layout import Layout, result_path
-from eyechart.compat.evalscope.models import LOCAL_BATCH, access_of, vision_spec
+from eyechart.compat.evalscope.models import vision_access, vision_spec
 from eyechart.compat.evalscope.schema import CAPTION, COMPARISON, ClipConfig, ClipEval, TaskConfig, VisionModel
 from eyechart.compat.evalscope.text_jobs import TextModels, Texts, text_jobs, tool_jobs
 from eyechart.config import Config, make_config
@@ -86,14 +86,12 @@ class _ClipTranslation:
         config = self._config(name)
         options = task_options(config) | {"caption_prompt": entry.prompt}
         benchmark = self.planner.benchmark(dataset_spec(config, name, config.language[0]), task, options)
-        batch = min(settings.batch_size, LOCAL_BATCH)
-        access = access_of(entry, settings, self.budget, settings.requests_at_a_time, batch)
         role = benchmark.task.needs
-        spec = vision_spec(entry, role, access)
+        spec = vision_spec(entry, role, vision_access(entry, role, settings, self.budget))
         folder = self.layout.model_folder([entry.model_name], [spec.what, entry.prompt])
         output = result_path(folder, name, benchmark.task_name, settings.language or "en")
         if not (settings.skip_existing and output.exists()):  # see `eyechart.plan.plan_jobs`
-            self.planner.check(spec, role)
+            benchmark.task.check_family(self.planner.check(spec, role))
         return Job(
             model=spec,
             dataset=benchmark.dataset,

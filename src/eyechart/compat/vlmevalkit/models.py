@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from eyechart.compat.vlmevalkit.messages import TYPES, message_to_promptimg, preproc_content
 from eyechart.datasets.questions.messages import Item
 from eyechart.errors import ModelError
-from eyechart.metrics.choices import CHAT_FAILED, FAILED
+from eyechart.metrics.texts.choices import CHAT_FAILED, FAILED
 
 log = logging.getLogger("eyechart.vlm")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -28,47 +27,6 @@ class QuestionInfo(DatasetInfo):
     benchmark: QuestionBenchmark
 
 
-class QuestionDataset(ABC):
-    """What the task of asking needs, whoever wrote the benchmark: rows, prompts, images."""
-
-    keeps_prompts = False
-    """Whether its prompts hold even for models that make their own."""
-
-    @property
-    @abstractmethod
-    def info(self) -> QuestionInfo:
-        """Describe the benchmark."""
-
-    @property
-    @abstractmethod
-    def table(self) -> QuestionTable:
-        """Return the rows with their images."""
-
-    @abstractmethod
-    def signature(self) -> str:
-        """Return a digest of all that is asked: the table, the images that it names, the code that asks."""
-
-    @abstractmethod
-    def build_prompt(self, row: Record) -> Sequence[Any]:
-        """Return what a row asks, as items or as turns of a conversation."""
-
-    def image_paths(self, row: Record) -> list[str]:
-        """Return the files of a row's images, for models that make their own prompts."""
-        return self.table.write_images(row)
-
-    def prompt(self, row: Record) -> tuple[Message, ...]:
-        """Return the conversation that a row asks for.
-
-        Raises:
-            DataError: If the row has no usable prompt: a broken image, a name that leaves the folder.
-        """
-        return to_messages(self.build_prompt(row), self.table.where(row))
-
-    def shards(self) -> Sequence[QuestionShard]:
-        """Return the whole table as one shard."""
-        return [QuestionShard(self.info.name, self.table)]
-
-
 @dataclass(frozen=True)
 class QuestionShard:
     """The rows of a table as samples."""
@@ -87,28 +45,45 @@ class QuestionShard:
             )
 
 
-class TableDataset(QuestionDataset):
-    """A benchmark whose prompts and scorer are named by data: the catalogue's, or a table's own columns."""
+class QuestionDataset:
+    """A benchmark whose prompts and scorer are named by data: the catalogue's, or a table's own columns.
+
+    ``read`` gives its rows; a large file is read when they are first needed.
+    """
+
+    keeps_prompts = False
+    """Whether its prompts hold even for models that make their own."""
 
     def __init__(self, info: QuestionInfo, read: Callable[[], QuestionTable]) -> None:
-        self._info, self._read = info, read
-
-    @property
-    def info(self) -> QuestionInfo:
-        """Describe the benchmark."""
-        return self._info
+        self.info, self._read = info, read
 
     @cached_property
     def table(self) -> QuestionTable:
-        """Return the rows; a large file is read when they are first needed."""
+        """Return the rows with their images."""
         return self._read()
 
     def build_prompt(self, row: Record) -> Sequence[Any]:
-        """Ask in the form of prompt that the benchmark names."""
-        images = [{"type": "image", "value": path} for path in self.table.write_images(row)]
+        """Return what a row asks, as items or as turns, in the form of prompt that the benchmark names."""
+        images = [{"type": "image", "value": path} for path in self.image_paths(row)]
         return PROMPTS[self.info.benchmark.prompt](row, images, self.table.where(row))
 
+    def image_paths(self, row: Record) -> list[str]:
+        """Return the files of a row's images, also for models that make their own prompts."""
+        return self.table.write_images(row)
+
+    def prompt(self, row: Record) -> tuple[Message, ...]:
+        """Return the conversation that a row asks for.
+
+        Raises:
+            DataError: If the row has no usable prompt: a broken image, a name that leaves the folder.
+        """
+        return to_messages(self.build_prompt(row), self.table.where(row))
+
+    def shards(self) -> Sequence[QuestionShard]:
+        """Return the whole table as one shard."""
+        return [QuestionShard(self.info.name, self.table)]
+
     def signature(self) -> str:
-        """Digest the file, and the image files that it names."""
+        """Digest all that is asked: the table, the images that it names, and how it asks."""
         files = [Path(self.info.source), *self.table.image_files()]
         return digest_json([self.info.benchmark.prompt, [file_digest(path).hex() for path in files]])

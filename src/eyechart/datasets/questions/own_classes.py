@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import secrets
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -52,32 +52,19 @@ class ClassDataset(QuestionDataset):
     """A benchmark that somebody's class reads, asks and perhaps scores."""
 
     def __init__(self, made: Any, spec: DatasetSpec) -> None:
-        self.made = made
-        self.keeps_prompts = bool(getattr(made, "force_use_dataset_prompt", False))
         own = not getattr(type(made).evaluate, _BY_SCORER, False)
         kind, name = str(made.TYPE), type(made).__name__
         benchmark = QuestionBenchmark(spec.name, name, OWN_EVALUATE, "optional", kind=kind) if own else made.benchmark
-        source = str(self._file or spec.root or spec.name)
-        self._info = QuestionInfo(
-            name=spec.name, kind="questions", split=spec.split, source=source, benchmark=benchmark
-        )
+        file: Path | None = getattr(made, "table_file", None)  # a class that reads its rows elsewhere has none
+        source = str(file or spec.root or spec.name)
+        info = QuestionInfo(name=spec.name, kind="questions", split=spec.split, source=source, benchmark=benchmark)
+        super().__init__(info, self._rows)
+        self.made, self.file = made, file
+        self.keeps_prompts = bool(getattr(made, "force_use_dataset_prompt", False))
 
-    @property
-    def _file(self) -> Path | None:
-        """Return the file that the class read, if it says so."""
-        file: Path | None = getattr(self.made, "table_file", None)
-        return file
-
-    @property
-    def info(self) -> QuestionInfo:
-        """Describe the benchmark."""
-        return self._info
-
-    @cached_property
-    def table(self) -> QuestionTable:
-        """Return the rows that the class has read."""
+    def _rows(self) -> QuestionTable:
         name = str(getattr(self.made, "dataset_name", self.info.name))
-        table = QuestionTable(name, as_table(self.made.data), file=self._file, skip_noimg=False)
+        table = QuestionTable(name, as_table(self.made.data), file=self.file, skip_noimg=False)
         table.notices += getattr(self.made, "notices", ())
         return table
 
@@ -97,8 +84,11 @@ class ClassDataset(QuestionDataset):
 
     def signature(self) -> str:
         """Digest the code of the class, the rows and the image files that they name."""
-        code = inspect.getsource(inspect.getmodule(type(self.made)) or type(self.made))
-        data = file_digest(self._file).hex() if self._file else self._rows_digest()
+        try:
+            code = inspect.getsource(inspect.getmodule(type(self.made)) or type(self.made))
+        except (OSError, TypeError):  # written in a notebook, say: it is not known to be the same as before
+            code = secrets.token_hex(8)
+        data = file_digest(self.file).hex() if self.file else self._rows_digest()
         return digest_json([code, data, [file_digest(path).hex() for path in self.table.image_files()]])
 
     def _rows_digest(self) -> str:

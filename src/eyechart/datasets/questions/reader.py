@@ -7,7 +7,7 @@ from pathlib import Path
 
 from eyechart.datasets.choose import LanguageError
 from eyechart.datasets.questions.benchmarks import QuestionBenchmark, known_benchmarks
-from eyechart.datasets.questions.dataset import QuestionDataset, QuestionInfo, TableDataset
+from eyechart.datasets.questions.dataset import QuestionDataset, QuestionInfo
 from eyechart.datasets.questions.download import fetch
 from eyechart.datasets.questions.folders import inside, lmu_data_root
 from eyechart.datasets.questions.own_classes import open_class
@@ -58,12 +58,12 @@ def open_questions(spec: DatasetSpec) -> QuestionDataset:
         raise DataError(f"There is no table {path}.", advice="Check the path.")
     dataset_class = class_of(read_header(path), path)
     table = read_questions(spec.name, path, dataset_class == "CustomCaptionDataset")
-    return TableDataset(_info(spec, path, benchmark_of(spec.name, dataset_class, table.data)), lambda: table)
+    return QuestionDataset(_info(spec, path, benchmark_of(spec.name, dataset_class, table.data)), lambda: table)
 
 
-def _open_known(known: QuestionBenchmark, spec: DatasetSpec) -> TableDataset:
+def _open_known(known: QuestionBenchmark, spec: DatasetSpec) -> QuestionDataset:
     path = known_file(known, offline=bool(spec.options.get("offline")))
-    return TableDataset(_info(spec, path, known), partial(read_questions, known.name, path, known.kind == "Caption"))
+    return QuestionDataset(_info(spec, path, known), partial(read_questions, known.name, path, known.kind == "Caption"))
 
 
 def known_file(known: QuestionBenchmark, *, offline: bool = False) -> Path:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,10 +19,11 @@ from PIL import Image
 
 from eyechart.errors import ModelError, UsageError, missing_extra, unknown_name
 from eyechart.models import hub
-from eyechart.models.family import path_identity
+from eyechart.models.encoders.transformers import LIBRARIES
+from eyechart.models.identity import content_identity
 from eyechart.models.towers.checkpoints import LOAD_ERRORS, load_error, load_strictly, read_state
 from eyechart.models.towers.torch_encoder import Inputs, TorchEncoder
-from eyechart.models.towers.torch_tools import describe, library_versions, quiet_transformers
+from eyechart.models.towers.torch_tools import describe, input_type, quiet_transformers
 from eyechart.types import ModelSpec
 
 if TYPE_CHECKING:
@@ -67,10 +68,10 @@ class InternVLFamily:
             _check_file(spec)
 
     def identity(self, spec: ModelSpec) -> str | None:
-        """Name the files."""
-        if not Path(spec.pretrained).exists() and not hub.is_pinned(spec):
-            return None
-        return f"{path_identity(spec.pretrained)} {library_versions('transformers', 'torchvision', 'tokenizers')}"
+        """Name the content of the files, where they are on this machine."""
+        if VARIANTS[spec.name].folder:
+            return content_identity(hub.places_of(spec.pretrained, _trusted(spec)), *LIBRARIES)
+        return content_identity([Path(spec.pretrained), _tokenizer_folder(spec)], *LIBRARIES)
 
     def load(self, spec: ModelSpec) -> InternVLEncoder:
         """Load model and tokenizer."""
@@ -168,13 +169,11 @@ def _from_file(spec: ModelSpec) -> tuple[Any, Any, int, list[str]]:
 def _from_folder(spec: ModelSpec) -> tuple[Any, Any, int, list[str]]:
     import transformers
 
-    source = spec.pretrained
-    if hub.name_of(spec) != hub.HUGGINGFACE:
-        source = hub.download(source, spec)
+    source = hub.source_for_library(spec.pretrained, spec)
     options = {"trust_remote_code": True, "revision": hub.revision_of(spec), "cache_dir": spec.options.get("cache_dir")}
     try:
         with quiet_transformers():
-            model = transformers.AutoModel.from_pretrained(source, **options)
+            model = transformers.AutoModel.from_pretrained(source, dtype=input_type(spec.precision), **options)
             tokenizer = _tokenizer(source, **options)
     except (*LOAD_ERRORS, ImportError, AttributeError) as error:
         raise load_error(f"InternVL {source}", error) from error
@@ -186,6 +185,11 @@ def _from_folder(spec: ModelSpec) -> tuple[Any, Any, int, list[str]]:
             setattr(model, part, adapted.model)
     size = getattr(config, "force_image_size", None) or config.vision_config.image_size
     return model, tokenizer, int(size), [f"The model's own code in {source} was run."]
+
+
+def _trusted(spec: ModelSpec) -> ModelSpec:
+    """Return the spec of a folder, whose code is run as a matter of course."""
+    return replace(spec, options={**spec.options, "trust_remote_code": True})
 
 
 def _check_file(spec: ModelSpec) -> None:

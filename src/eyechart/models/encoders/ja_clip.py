@@ -11,16 +11,20 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from eyechart.errors import MissingExtraError
-from eyechart.models.encoders.transformers import source_of
-from eyechart.models.family import check_path, path_identity
+from eyechart.models import hub
+from eyechart.models.encoders.transformers import LIBRARIES, source_of
+from eyechart.models.family import check_path
+from eyechart.models.identity import content_identity
 from eyechart.models.towers.checkpoints import LOAD_ERRORS, load_error
 from eyechart.models.towers.torch_encoder import Inputs, TorchEncoder
-from eyechart.models.towers.torch_tools import describe, library_versions
+from eyechart.models.towers.torch_tools import describe
 from eyechart.types import ModelSpec
 
 if TYPE_CHECKING:
     import torch
 
+TOKENIZER = "rinna/japanese-roberta-base"
+"""The library loads it by this name, whatever the model."""
 CONTEXT = 77
 """Tokens that the library reads; the start mark comes on top."""
 
@@ -37,9 +41,10 @@ class JaClipFamily:
             )
         check_path(source_of(spec))
 
-    def identity(self, spec: ModelSpec) -> str:
-        """Name the folder's files, or the released model."""
-        return f"{path_identity(source_of(spec))} {library_versions('japanese_clip', 'transformers', 'torchvision')}"
+    def identity(self, spec: ModelSpec) -> str | None:
+        """Name the content of weights and tokenizer, where they are on this machine."""
+        places = [hub.place_of(source_of(spec), spec), hub.cached_folder(TOKENIZER, spec.options.get("cache_dir"))]
+        return content_identity(places, "japanese_clip", *LIBRARIES)
 
     def load(self, spec: ModelSpec) -> JaClipEncoder:
         """Load model, transform and tokenizer."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -14,14 +15,13 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from eyechart.errors import ModelError, OutOfMemoryError, UsageError
-from eyechart.models.encoders.onnx_parts import Parts, context_of, find_parts
-from eyechart.models.family import path_identity
+from eyechart.models.encoders.onnx_parts import Parts, find_parts
+from eyechart.models.encoders.onnx_texts import read_texts
+from eyechart.models.identity import content_identity
 from eyechart.models.towers.preprocess import Preprocess
 from eyechart.models.towers.small_files import load_tokenizer, read_json, tokenizing
 from eyechart.types import ModelCard, ModelSpec
 
-PADS = ("[PAD]", "<pad>", "<|endoftext|>", "</s>")
-"""What tokenizers call the token that fills a row."""
 VECTORS = ("image_embeds", "text_embeds", "sentence_embedding", "pooler_output")
 """Outputs that hold one vector per input, best first; otherwise the first output counts."""
 TYPES = {"tensor(int32)": np.int32, "tensor(int64)": np.int64, "tensor(float16)": np.float16}
@@ -34,16 +34,16 @@ class OnnxFamily:
 
     def check(self, spec: ModelSpec) -> None:
         """Refuse what is missing, and a precision that a finished graph cannot take on."""
-        find_parts(spec)
+        find_parts(spec).files()
         if spec.precision not in ("fp32", "amp"):
             raise UsageError(
                 f"An ONNX model has the precision that it was exported in, not {spec.precision}.",
                 advice="Leave --precision away.",
             )
 
-    def identity(self, spec: ModelSpec) -> str:
-        """Name the files."""
-        return path_identity(*map(str, find_parts(spec).files()))
+    def identity(self, spec: ModelSpec) -> str | None:
+        """Name the content of all files that are read."""
+        return content_identity(find_parts(spec).files(), "tokenizers")
 
     def load(self, spec: ModelSpec) -> OnnxEncoder:
         """Start both towers."""
@@ -54,31 +54,35 @@ class OnnxEncoder:
     """Two ONNX towers and a tokenizer."""
 
     def __init__(self, spec: ModelSpec, parts: Parts) -> None:
+        digest = parts.digest()
         self.path = parts.tokenizer
+        self.towers = {side: _Tower(path, spec) for side, path in (("image", parts.image), ("text", parts.text))}
         self.tokenizer = load_tokenizer(parts.tokenizer)
-        self.context = context_of(parts, spec, self.tokenizer)
+        inputs = [node.name for node in self.towers["text"].inputs]
+        self.reading = read_texts(parts, spec.options, self.tokenizer, inputs, self.towers["text"].length)
         self.tokenizer.no_padding()
         self.tokenizer.no_truncation()
         self.cutting = load_tokenizer(parts.tokenizer)
         self.cutting.no_padding()
         with tokenizing(str(self.path)):
-            self.cutting.enable_truncation(self.context)
-        self.pad = next((i for i in map(self.tokenizer.token_to_id, PADS) if i is not None), 0)
+            self.cutting.enable_truncation(self.reading.length)
         config = read_json(parts.transform)
         self.preprocess = Preprocess.from_config(config, str(parts.transform))
-        self.towers = {side: _Tower(path, spec) for side, path in (("image", parts.image), ("text", parts.text))}
+        if parts.digest() != digest:
+            raise ModelError(f"The files of {spec.label} changed while they were read.", advice="Run again.")
         size = config.get("crop_size") or config.get("size") or {}
         self.card = ModelCard(
             family="onnx",
             name=parts.card.get("name", spec.name),
-            weights_digest=parts.digest(),
-            transform=json.dumps([config, self.context], sort_keys=True),
+            weights_digest=digest,
+            transform=json.dumps([config, asdict(self.reading)], sort_keys=True),
             precision="fp32",
             embedding_dim=parts.card.get("embedding_dim") or self.encode_texts(["a"]).shape[1],
             image_size=size.get("height", size.get("shortest_edge")) if isinstance(size, dict) else size,
-            context_length=self.context,
+            context_length=self.reading.length,
             parameters=parts.card.get("parameters"),
             logit_scale=parts.card.get("logit_scale"),
+            logit_bias=parts.card.get("logit_bias"),
         )
 
     def prepare_image(self, image: Image.Image) -> NDArray[np.float32]:
@@ -90,25 +94,18 @@ class OnnxEncoder:
         return self.towers["image"].run({"pixel_values": np.asarray(batch)}) if len(batch) else self._nothing()
 
     def encode_texts(self, texts: Sequence[str], *, language: str = "en") -> Vectors:  # noqa: ARG002 - one tokenizer
-        """Tokenise, cut with the end mark kept, pad to the longest text of the batch, run the text tower."""
+        """Clean, tokenise, cut with the end mark kept, pad, run the text tower."""
         if not texts:
             return self._nothing()
-        rows = self._tokenize(self.cutting, texts)
-        length = self.towers["text"].length or max(1, *map(len, rows))
-        ids = np.full((len(rows), length), self.pad, np.int64)
-        mask = np.zeros((len(rows), length), np.int64)
-        for i, row in enumerate(rows):
-            ids[i, : len(row)] = row
-            mask[i, : max(1, len(row))] = 1
-        return self.towers["text"].run({"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)})
+        return self.towers["text"].run(self.reading.pad_rows(self._tokenize(self.cutting, texts)))
 
     def truncated(self, texts: Sequence[str]) -> list[bool]:
-        """Find the texts with more tokens than the context."""
-        return [len(row) > self.context for row in self._tokenize(self.tokenizer, texts)]
+        """Find the texts with more tokens than are read."""
+        return [len(row) > self.reading.length for row in self._tokenize(self.tokenizer, texts)]
 
     def _tokenize(self, tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:
         with tokenizing(str(self.path)):
-            return [encoding.ids for encoding in tokenizer.encode_batch(list(texts))]
+            return [encoding.ids for encoding in tokenizer.encode_batch(self.reading.clean(texts))]
 
     def _nothing(self) -> Vectors:
         return np.empty((0, self.card.embedding_dim or 0), np.float32)

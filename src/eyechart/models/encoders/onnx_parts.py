@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from eyechart.demo import model_folder
 from eyechart.errors import ModelError, unknown_name
+from eyechart.io.digests import file_digest
+from eyechart.models.encoders.onnx_references import external_files
+from eyechart.models.folders import CONFIG, TOWERS
+from eyechart.models.resolve import EMBEDDED
 from eyechart.models.towers.small_files import TOKENIZER, read_json
-from eyechart.types import ModelSpec
+from eyechart.types import ModelSpec, digest_json
 
-EMBEDDED = "eyechart-tiny"
-TOWERS = {
-    "image": ("image.onnx", "vision_model.onnx", "visual.onnx"),
-    "text": ("text.onnx", "text_model.onnx", "textual.onnx"),
-}
-"""What exporters call the towers; they may also lie in a subfolder ``onnx``."""
 TRANSFORM = "preprocessor_config.json"
-DEFAULT_CONTEXT = 77
-NO_LIMIT = 100_000
+CARD = "eyechart.json"
+SETTINGS = ("tokenizer_config.json", "special_tokens_map.json")
+"""How the tokenizer is used, as transformers writes it."""
 
 
 @dataclass(frozen=True)
@@ -33,19 +31,24 @@ class Parts:
     transform: Path
     card: dict[str, Any] = field(default_factory=dict)
     """``eyechart.json`` beside the tokenizer, if there is one."""
+    config: dict[str, Any] = field(default_factory=dict)
+    """``config.json`` of the model that was exported, beside the tokenizer, if there is one."""
+    settings: dict[str, Any] = field(default_factory=dict)
+    """What the files beside the tokenizer say of its use."""
+
+    @property
+    def weights(self) -> list[Path]:
+        """List the towers, each with the files that hold its large weights."""
+        return [self.image, *external_files(self.image), self.text, *external_files(self.text)]
 
     def digest(self) -> str:
-        """Digest the weights, external data files included, and the tokenizer."""
-        state = hashlib.blake2b(digest_size=16)
-        for path in (*_with_data(self.image), *_with_data(self.text), self.tokenizer):
-            with path.open("rb") as stream:
-                while block := stream.read(1 << 20):
-                    state.update(block)
-        return state.hexdigest()
+        """Digest weights and tokenizer."""
+        return digest_json([file_digest(path).hex() for path in (*self.weights, self.tokenizer)])
 
-    def files(self) -> tuple[Path, ...]:
-        """List the files whose change makes another model."""
-        return (*_with_data(self.image), *_with_data(self.text), self.tokenizer, self.transform)
+    def files(self) -> list[Path]:
+        """List all files that are read."""
+        beside = [self.tokenizer.parent / name for name in (CARD, CONFIG, *SETTINGS)]
+        return [*self.weights, self.tokenizer, self.transform, *(path for path in beside if path.is_file())]
 
 
 def find_parts(spec: ModelSpec) -> Parts:
@@ -60,21 +63,6 @@ def find_parts(spec: ModelSpec) -> Parts:
             return _from_folder(Path(text), spec)
     advice = "Give a folder with image.onnx and text.onnx, or the two files as --model and --pretrained."
     raise unknown_name("ONNX model", spec.pretrained or spec.name, [EMBEDDED], advice=advice)
-
-
-def context_of(parts: Parts, spec: ModelSpec, tokenizer: Any) -> int:
-    """Return how many tokens are read: as asked, as the card says, as the tokenizer was saved, or CLIP's 77."""
-    saved = (tokenizer.truncation or {}).get("max_length")
-    settings = parts.tokenizer.parent / "tokenizer_config.json"
-    longest = read_json(settings).get("model_max_length") if settings.is_file() else None
-    for value in (spec.options.get("context_length"), parts.card.get("context_length"), saved, longest):
-        if not value:
-            continue
-        if not isinstance(value, int | float) or isinstance(value, bool) or not value >= 1:
-            raise ModelError(f"{parts.tokenizer.parent}: the context length cannot be {value!r}.")
-        if value < NO_LIMIT:
-            return int(value)
-    return DEFAULT_CONTEXT
 
 
 def _from_folder(folder: Path, spec: ModelSpec) -> Parts:
@@ -108,16 +96,12 @@ def _from_towers(towers: list[Path], spec: ModelSpec) -> Parts:
 
 
 def _complete(image: Path, text: Path, tokenizer: Path, transform: Path, spec: ModelSpec) -> Parts:
-    card = tokenizer.parent / "eyechart.json"
-    known = read_json(card) if card.is_file() else {"name": spec.label}
-    return Parts(image, text, tokenizer, transform, known)
+    beside = {name: tokenizer.parent / name for name in (CARD, CONFIG, *SETTINGS)}
+    known = {name: read_json(path) if path.is_file() else {} for name, path in beside.items()}
+    settings = {key: value for name in reversed(SETTINGS) for key, value in known[name].items()}
+    return Parts(image, text, tokenizer, transform, known[CARD] or {"name": spec.label}, known[CONFIG], settings)
 
 
 def _first(folder: Path, names: tuple[str, ...]) -> Path | None:
     places = [place / name for place in (folder, folder / "onnx") for name in names]
     return next((place for place in places if place.is_file()), None)
-
-
-def _with_data(tower: Path) -> list[Path]:
-    """Return a tower and the files that hold its large weights: ``image.onnx.data``, ``image.onnx_data``."""
-    return sorted(path for path in tower.parent.glob(f"{tower.name}*") if path.is_file())

@@ -6,13 +6,12 @@
 ``ViT-B-32``                  a tag (``openai``), a checkpoint file, or ``""`` for random weights
 ``path/to/architecture.json`` a checkpoint file: an architecture of your own, in open_clip's format
 ``hf-hub:org/name``           ignored; ``--revision`` and ``--hub`` count
-``local-dir:folder``          ignored; a folder that open_clip saved
+``folder``, ``local-dir:...`` ignored; a folder that open_clip saved
 ============================  ===========================================================================
 """
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -26,23 +25,25 @@ from PIL import Image
 
 from eyechart.errors import ModelError, missing_extra, unknown_name
 from eyechart.io.media import ImageRef, to_rgb
-from eyechart.languages import find_same
 from eyechart.models import hub
-from eyechart.models.family import check_path, path_identity
-from eyechart.models.lazy import read_card
+from eyechart.models.encoders.open_clip_files import FOLDER, HUB, folder_of, places, plain_name, tags
+from eyechart.models.encoders.open_clip_texts import count_tokens, describe_tokenizer, nllb_code
+from eyechart.models.family import check_path
+from eyechart.models.folders import OPEN_CLIP
+from eyechart.models.identity import content_identity
+from eyechart.models.resolve import open_clip_names
 from eyechart.models.towers.checkpoints import LOAD_ERRORS, load_error
 from eyechart.models.towers.fast_images import NOTE, FastImages, is_fast
 from eyechart.models.towers.last_block import shorten_images
 from eyechart.models.towers.no_random_start import no_random_start
 from eyechart.models.towers.torch_encoder import Inputs, TorchEncoder
-from eyechart.models.towers.torch_tools import describe, library_versions, quiet_transformers
+from eyechart.models.towers.torch_tools import describe, quiet_transformers
 from eyechart.models.towers.trim import encode_trimmed, shorten_texts, trim, trimmable
 from eyechart.types import ModelSpec
 
 if TYPE_CHECKING:
     import torch
 
-HUB, FOLDER = "hf-hub:", "local-dir:"
 QUICK = "-quickgelu"
 
 
@@ -51,30 +52,23 @@ class OpenClipFamily:
 
     def check(self, spec: ModelSpec) -> None:
         """Refuse an unknown architecture or tag and a missing checkpoint."""
-        library = find_spec("open_clip")
-        if library is None or library.origin is None:
+        if find_spec("open_clip") is None:
             raise missing_extra("open_clip", "open_clip")
         if spec.name.startswith(HUB):
             return
-        if spec.name.startswith(FOLDER):
-            if not (Path(spec.name.removeprefix(FOLDER)) / "open_clip_config.json").is_file():
-                raise ModelError(f"{spec.name} holds no open_clip_config.json.", advice="Check the path.")
+        folder = folder_of(spec.name)
+        if folder is not None:
+            if not (folder / OPEN_CLIP).is_file():
+                raise ModelError(f"{spec.name} holds no {OPEN_CLIP}.", advice="Check the path.")
             return
         check_path(spec.pretrained)
-        if not Path(spec.name).is_file():
-            known = {path.stem for path in (Path(library.origin).parent / "model_configs").glob("*.json")}
-            if spec.name.replace("/", "-") not in known:
-                raise unknown_name("open_clip model", spec.name, known)
-        if read_card(spec, self) is None:
-            # The library is needed now in any case; a model that was loaded before has a tag that exists.
-            _check_tag(spec)
+        if not Path(spec.name).is_file() and plain_name(spec.name) not in open_clip_names():
+            raise unknown_name("open_clip model", spec.name, open_clip_names())
+        _check_tag(spec)
 
     def identity(self, spec: ModelSpec) -> str | None:
-        """Name the checkpoint file, or the tag (tags never change); a hub name may move, unless it is pinned."""
-        if spec.name.startswith(HUB) and not hub.is_pinned(spec):
-            return None
-        files = path_identity(spec.name.removeprefix(FOLDER), spec.pretrained)
-        return f"{files} {library_versions('open_clip_torch', 'torchvision', 'transformers')}"
+        """Name the content of architecture, weights and tokenizer, where they are on this machine."""
+        return content_identity(places(spec), "open_clip_torch", "torchvision", "transformers", "tokenizers")
 
     def load(self, spec: ModelSpec) -> OpenClipEncoder:
         """Load model, transform and tokenizer."""
@@ -150,7 +144,7 @@ class OpenClipEncoder(TorchEncoder):
 
     def token_counts(self, texts: Sequence[str]) -> list[int]:
         """Count tokens with the start and end marks."""
-        return [_token_count(self.tokenizer, text) for text in texts]
+        return [count_tokens(self.tokenizer, text) for text in texts]
 
     def text_inputs(self, tokens: Inputs) -> Inputs:
         """Cut off the padding where the tower never looks at it."""
@@ -168,35 +162,19 @@ class OpenClipEncoder(TorchEncoder):
         return features
 
 
-def nllb_code(language: str, tokenizer: Any) -> str:
-    """Return NLLB's name of a language; one that it does not know is an error, never another language."""
-    known = [token for token in tokenizer.get_vocab() if re.fullmatch(r"[a-z]{3}_[A-Z][a-z]{3}", token)]
-    code = find_same(language, known)
-    if code is None:
-        raise ModelError(
-            f"This model's tokenizer has no language {language!r}.",
-            advice="Give a code of FLORES-200, such as zho_Hans, or its short form, such as zh.",
-        )
-    return code
-
-
-def describe_tokenizer(tokenizer: Any) -> str:
-    """Name what decides how texts are read: class, length, cleaning."""
-    clean = getattr(getattr(tokenizer, "clean_fn", None), "__name__", "")
-    return f"{type(tokenizer).__name__}({getattr(tokenizer, 'context_length', None)}{clean})"
-
-
 def _library_name(spec: ModelSpec) -> str:
     """Return what open_clip calls the model: a pinned or ModelScope hub name becomes a folder, a file is registered."""
     import open_clip
 
     if spec.name.startswith(HUB) and (spec.options.get("revision") or hub.name_of(spec) != hub.HUGGINGFACE):
         return f"{FOLDER}{hub.download(spec.name.removeprefix(HUB), spec)}"
+    folder = folder_of(spec.name)
+    if folder is not None:
+        return f"{FOLDER}{folder}"
     if Path(spec.name).is_file():
         open_clip.add_model_config(spec.name)
         return Path(spec.name).stem
-    # OpenAI wrote ViT-B/32; only one half of open_clip understands that.
-    return spec.name if spec.name.startswith((HUB, FOLDER)) else spec.name.replace("/", "-")
+    return spec.name if spec.name.startswith(HUB) else plain_name(spec.name)
 
 
 def _has_weights(name: str, spec: ModelSpec) -> bool:
@@ -205,15 +183,12 @@ def _has_weights(name: str, spec: ModelSpec) -> bool:
 
 def _check_tag(spec: ModelSpec) -> None:
     """Refuse a tag that the architecture does not have."""
-    import open_clip
-
     if not spec.pretrained or Path(spec.pretrained).exists():
         return
-    name = spec.name.replace("/", "-")
-    tags = open_clip.list_pretrained_tags_by_model(name)
-    if not open_clip.is_pretrained_cfg(name, spec.pretrained):
-        hint = "" if tags else "This architecture has no tags: give a checkpoint file."
-        raise unknown_name(f"pretrained tag of {spec.name}", spec.pretrained, tags, advice=hint)
+    known = tags().get(plain_name(spec.name), {})
+    if spec.pretrained.lower().replace("-", "_") not in known:
+        hint = "" if known else "This architecture has no tags: give a checkpoint file."
+        raise unknown_name(f"pretrained tag of {spec.name}", spec.pretrained, known, advice=hint)
 
 
 def _quick_gelu(name: str, spec: ModelSpec) -> tuple[bool, list[str]]:
@@ -226,7 +201,7 @@ def _quick_gelu(name: str, spec: ModelSpec) -> tuple[bool, list[str]]:
     config = open_clip.get_model_config(name) if not name.startswith((HUB, FOLDER)) else None
     if config is None or config.get("quick_gelu") or not spec.pretrained:
         return False, []
-    if open_clip.get_pretrained_cfg(name.replace("/", "-"), spec.pretrained).get("quick_gelu"):
+    if open_clip.get_pretrained_cfg(name, spec.pretrained).get("quick_gelu"):
         note = (
             f"{spec.pretrained} was trained with QuickGELU, but {name} is defined with GELU: QuickGELU is used, "
             f"as {name}{QUICK} has it."
@@ -245,15 +220,3 @@ def _activation(model: Any) -> str:
     """Name the image tower's activation: QuickGELU or GELU are no weights, but decide the vectors."""
     kinds = {type(module).__name__ for module in model.modules()}
     return "QuickGELU" if "QuickGELU" in kinds else "GELU"
-
-
-def _token_count(tokenizer: Any, text: str) -> int:
-    """Count the tokens of one text as open_clip's tokenizers make them, before they cut."""
-    inner = getattr(tokenizer, "tokenizer", None)
-    if inner is None:
-        return len(tokenizer.encode(text)) + 2
-    clean = getattr(tokenizer, "clean_fn", None)
-    cleaned = clean(text) if clean is not None else text
-    if getattr(tokenizer, "tokenizer_mode", "") == "clips":
-        return len(inner(cleaned, add_special_tokens=False, verbose=False)["input_ids"]) + 3
-    return len(inner(cleaned, verbose=False)["input_ids"])

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from eyechart.models.encoders.behaviour import behaviour
+from eyechart.models.encoders.behaviour import behaviour, made_of
 from eyechart.models.towers.torch_tools import (
     autocast,
     cast,
@@ -20,7 +20,7 @@ from eyechart.models.towers.torch_tools import (
     precision_notes,
     to_numpy,
 )
-from eyechart.types import ModelCard, ModelSpec
+from eyechart.types import ModelCard, ModelSpec, digest_json
 
 Vectors = NDArray[np.float32]
 
@@ -28,18 +28,26 @@ Vectors = NDArray[np.float32]
 class RecipeEncoder:
     """``model.encode_image``, ``model.encode_text`` and ``tokenizer(texts).to(device)``, as the recipe wants them."""
 
-    def __init__(self, spec: ModelSpec, model: Any, transform: Callable[[Any], Any], tokenizer: Any) -> None:
+    def __init__(
+        self,
+        spec: ModelSpec,
+        factory: Callable[..., Any],
+        model: Any,
+        transform: Callable[[Any], Any],
+        tokenizer: Any,
+    ) -> None:
         self.device = choose_device(spec.device)
         self.precision = spec.precision
-        self.model = _settled(model, spec.precision, self.device)
         self.transform = transform
         self.tokenizer = tokenizer
-        weights, size, notes = behaviour(self, self.model)
+        made = made_of(spec, factory, model)  # as it was loaded: the precision is a line of its own on the card
+        self.model = _settled(model, spec.precision, self.device)
+        answers, size, notes = behaviour(self)
         scale = getattr(self.model, "logit_scale", None)
         self.card = ModelCard(
             family="python",
             name=spec.label,
-            weights_digest=weights,
+            weights_digest=digest_json([answers, made]),
             transform="recipe",
             precision=spec.precision,
             embedding_dim=size,

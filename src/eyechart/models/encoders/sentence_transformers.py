@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from eyechart.errors import ModelError, missing_extra
+from eyechart.errors import ModelError, UsageError, missing_extra
 from eyechart.models import hub
-from eyechart.models.encoders.transformers import NO_LIMIT, source_of
-from eyechart.models.family import check_path, path_identity
-from eyechart.models.towers.checkpoints import LOAD_ERRORS, load_error
+from eyechart.models.encoders.sentence_parts import PROMPTS, load_pipeline, own_prompts, prompt_notes, prompt_of
+from eyechart.models.encoders.transformers import LIBRARIES, NO_LIMIT, source_of
+from eyechart.models.family import check_path
+from eyechart.models.identity import content_identity
 from eyechart.models.towers.torch_encoder import Inputs, TorchEncoder
-from eyechart.models.towers.torch_tools import library_versions, quiet_transformers
 from eyechart.types import ModelSpec
 
 if TYPE_CHECKING:
@@ -28,23 +28,27 @@ PROMPT = "prompt_length"
 
 
 class SentenceTransformersFamily:
-    """Loads models through sentence-transformers."""
+    """Loads models through sentence-transformers.
+
+    ``options``: pooling_mode (another pooling on the plain transformer), max_seq_length, model_kwargs, config_kwargs,
+    hub, revision, trust_remote_code, and prompts: ``own`` puts the model's default prompt before every text, ``given``
+    puts nothing there, because the texts come with their prompts.
+    """
 
     def check(self, spec: ModelSpec) -> None:
         """Refuse a missing library, folder or hub."""
         if find_spec("sentence_transformers") is None:
             raise missing_extra("sentence_transformers", "sentence-transformers")
+        if spec.options.get("prompts", "own") not in PROMPTS:
+            raise UsageError(f"Unknown prompts: {spec.options['prompts']!r}.", advice=f"Use {' or '.join(PROMPTS)}.")
         source = source_of(spec)
         check_path(source)
         if not Path(source).exists():
             hub.check(spec)
 
     def identity(self, spec: ModelSpec) -> str | None:
-        """Name the files of a local folder; a hub id may move, unless its revision is given."""
-        source = source_of(spec)
-        if not Path(source).exists() and not hub.is_pinned(spec):
-            return None
-        return f"{path_identity(source)} {library_versions('sentence-transformers', 'transformers', 'tokenizers')}"
+        """Name the content of the folder, or of what is in the hub's cache."""
+        return content_identity(hub.places_of(source_of(spec), spec), "sentence-transformers", *LIBRARIES)
 
     def load(self, spec: ModelSpec) -> SentenceTransformersEncoder:
         """Load the pipeline of modules."""
@@ -52,38 +56,37 @@ class SentenceTransformersFamily:
 
 
 class SentenceTransformersEncoder(TorchEncoder):
-    """A SentenceTransformer: its own preprocessing, its default prompt, its modules in order."""
+    """A SentenceTransformer: its own preprocessing, its modules in order."""
 
     family = "sentence-transformers"
 
     def __init__(self, spec: ModelSpec) -> None:
-        model = _load(spec)
+        model = load_pipeline(spec, source_of(spec))
         self.pipeline = model
         self.sees = "image" in (getattr(model, "modalities", None) or ["text"])
-        self.prompt = (model.prompts or {}).get(model.default_prompt_name or "")
-        self.context = model.max_seq_length
+        self.prompt = prompt_of(model, spec)
         super().__init__(spec, model)
+        length = model.max_seq_length
         self.card = self.make_card(
-            transform=f"{_describe(model)} | prompt {self.prompt!r} | {self.context}",
-            context_length=self.context if self.context and self.context < NO_LIMIT else None,
-            notes=[] if self.sees else ["This model reads text only; it cannot see images."],
+            transform=f"{_describe(model)} | prompt {self.prompt!r} | {length}",
+            context_length=length if length and length < NO_LIMIT else None,
+            similarity=model.similarity_fn_name,
+            prompts={} if self.prompt else own_prompts(spec),
+            notes=[*prompt_notes(model, spec), *([] if self.sees else ["This model reads texts only."])],
         )
 
     def prepare_image(self, image: Image.Image) -> NDArray[np.float32]:
         """Let the first module prepare the image."""
-        if not self.sees:
-            raise ModelError(
-                f"{self.spec.label} reads text only.", advice="Use a CLIP-style model for tasks with images."
-            )
+        self._need_eyes()
         prepared = self.pipeline.preprocess([image.convert("RGB")])
         pixels: NDArray[np.float32] = np.asarray(prepared["pixel_values"][0].cpu().numpy(), np.float32)
         return pixels
 
     def tokenize(self, texts: Sequence[str], language: str) -> Inputs:  # noqa: ARG002 - one tokenizer for all
-        """Let the first module prepare the texts, with the model's default prompt."""
+        """Let the first module prepare the texts, with the prompt before each."""
         import torch
 
-        prepared = self.pipeline.preprocess(list(texts), prompt=self.prompt)
+        prepared = self.pipeline.preprocess(list(texts), prompt=self.prompt or None)
         inputs = {name: value for name, value in prepared.items() if hasattr(value, "shape") and value.dim() > 0}
         if PROMPT in prepared:
             # A number for the whole batch; as a column it can be split between devices like everything else.
@@ -92,11 +95,12 @@ class SentenceTransformersEncoder(TorchEncoder):
 
     def token_counts(self, texts: Sequence[str]) -> list[int]:
         """Count tokens before the cut."""
-        full = [f"{self.prompt or ''}{text}" for text in texts]
+        full = [self.prompt + text for text in texts]
         return [len(row) for row in self.pipeline.tokenizer(full, truncation=False, verbose=False)["input_ids"]]
 
     def image_features(self, model: Any, pixels: torch.Tensor) -> torch.Tensor:
         """Run all modules on images."""
+        self._need_eyes()
         vectors: torch.Tensor = model({"pixel_values": pixels, "modality": "image"})["sentence_embedding"]
         return vectors
 
@@ -112,24 +116,12 @@ class SentenceTransformersEncoder(TorchEncoder):
         """Return the scale of a CLIP inside."""
         return super().logit_scale(getattr(model[0], "auto_model", None))
 
-
-def _load(spec: ModelSpec) -> Any:
-    from sentence_transformers import SentenceTransformer
-
-    source = source_of(spec)
-    if hub.name_of(spec) != hub.HUGGINGFACE:
-        source = hub.download(source, spec)
-    try:
-        with quiet_transformers():
-            return SentenceTransformer(
-                source,
-                device="cpu",
-                revision=hub.revision_of(spec),
-                cache_folder=spec.options.get("cache_dir"),
-                trust_remote_code=bool(spec.options.get("trust_remote_code")),
+    def _need_eyes(self) -> None:
+        if not self.sees:
+            raise ModelError(
+                f"{self.spec.label} reads texts only; it cannot see images.",
+                advice="Use a CLIP-style model for tasks with images.",
             )
-    except (*LOAD_ERRORS, ImportError, AttributeError) as error:
-        raise load_error(f"sentence-transformers {source}", error) from error
 
 
 def _describe(model: Any) -> str:

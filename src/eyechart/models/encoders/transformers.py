@@ -18,18 +18,21 @@ from PIL import Image
 
 from eyechart.errors import ModelError, missing_extra
 from eyechart.models import hub
-from eyechart.models.encoders.transformers_kinds import HEADS, KINDS, PLAIN, Kind
-from eyechart.models.family import check_path, path_identity
+from eyechart.models.encoders.transformers_kinds import HEADS, KINDS, PLAIN, ReadingKind
+from eyechart.models.family import check_path
+from eyechart.models.identity import content_identity
 from eyechart.models.towers.checkpoints import LOAD_ERRORS, load_error
 from eyechart.models.towers.preprocess import check_config, check_scaled, shorter_edge
 from eyechart.models.towers.small_files import broken_file
 from eyechart.models.towers.torch_encoder import Inputs, TorchEncoder
-from eyechart.models.towers.torch_tools import library_versions, number, quiet_transformers
+from eyechart.models.towers.torch_tools import number, quiet_transformers
 from eyechart.types import ModelSpec
 
 if TYPE_CHECKING:
     import torch
 
+LIBRARIES = ("transformers", "torchvision", "tokenizers", "sentencepiece")
+"""They make tokens and pixels."""
 NO_LIMIT = 100_000
 """A tokenizer without a real limit reports an absurdly large one."""
 DEFAULT_LENGTH = 512
@@ -50,11 +53,8 @@ class TransformersFamily:
             hub.check(spec)
 
     def identity(self, spec: ModelSpec) -> str | None:
-        """Name the files of a local folder; a hub id may move, unless its revision is given."""
-        source = source_of(spec)
-        if not Path(source).exists() and not hub.is_pinned(spec):
-            return None
-        return f"{path_identity(source)} {library_versions('transformers', 'torchvision', 'tokenizers')}"
+        """Name the content of the folder, or of what is in the hub's cache."""
+        return content_identity(hub.places_of(source_of(spec), spec), *LIBRARIES)
 
     def load(self, spec: ModelSpec) -> TransformersEncoder:
         """Load model and processor."""
@@ -73,7 +73,7 @@ class TransformersEncoder(TorchEncoder):
 
     def __init__(self, spec: ModelSpec) -> None:
         model, self.processor = load_pair(spec)
-        kind = KINDS.get(model.config.model_type, Kind())
+        kind = KINDS.get(model.config.model_type, ReadingKind())
         self.head = HEADS.get(type(model).__name__, PLAIN)
         self.tokenizer = self.processor.tokenizer
         self.padding = kind.padding
@@ -146,9 +146,7 @@ def load_pair(spec: ModelSpec) -> tuple[Any, Any]:
     """Load the model that the checkpoint was saved as, and its processor; weights that are missing are an error."""
     import transformers
 
-    source = source_of(spec)
-    if hub.name_of(spec) != hub.HUGGINGFACE:
-        source = hub.download(source, spec)
+    source = hub.source_for_library(source_of(spec), spec)
     options = {
         "revision": hub.revision_of(spec),
         "cache_dir": spec.options.get("cache_dir"),
@@ -159,8 +157,9 @@ def load_pair(spec: ModelSpec) -> tuple[Any, Any]:
             config = transformers.AutoConfig.from_pretrained(source, **options)
             saved_as = (getattr(config, "architectures", None) or [""])[0]
             loader = getattr(transformers, saved_as) if saved_as in HEADS else transformers.AutoModel
+            # Whatever the weights were saved in: the precision that was asked for is set when they are all there.
             model, info = loader.from_pretrained(
-                source, output_loading_info=True, ignore_mismatched_sizes=True, **options
+                source, output_loading_info=True, ignore_mismatched_sizes=True, dtype="float32", **options
             )
             processor = transformers.AutoProcessor.from_pretrained(source, **options)
     except LOAD_ERRORS as error:
@@ -171,7 +170,7 @@ def load_pair(spec: ModelSpec) -> tuple[Any, Any]:
     return model, processor
 
 
-def context_length(config: Any, tokenizer: Any, kind: Kind, wanted: Any = None) -> int:
+def context_length(config: Any, tokenizer: Any, kind: ReadingKind, wanted: Any = None) -> int:
     """Return how many tokens are read: the authors' length, but never more than the tower has positions for."""
     text = getattr(config, "text_config", None) or getattr(config, "qformer_config", None) or config
     positions = getattr(text, "max_position_embeddings", None)

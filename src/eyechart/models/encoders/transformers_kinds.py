@@ -14,7 +14,7 @@ Tower = Callable[[Any, Any], Any]
 
 
 @dataclass(frozen=True)
-class Kind:
+class ReadingKind:
     """How one architecture is used."""
 
     padding: bool | str = True
@@ -29,7 +29,7 @@ class Kind:
 
 
 @dataclass(frozen=True)
-class Head:
+class FeatureHead:
     """Where the vectors of a class come out."""
 
     image: Tower
@@ -81,25 +81,25 @@ def _unit(vectors: Any) -> Any:
     return torch.nn.functional.normalize(vectors, dim=-1)
 
 
-PLAIN = Head(_plain_image, _plain_text)
-HEADS: dict[str, Head] = {
-    "BlipForImageTextRetrieval": Head(_blip_image, _blip_text),
-    "Blip2ForImageTextRetrieval": Head(_blip2_image, _blip2_text),
+PLAIN = FeatureHead(_plain_image, _plain_text)
+HEADS: dict[str, FeatureHead] = {
+    "BlipForImageTextRetrieval": FeatureHead(_blip_image, _blip_text),
+    "Blip2ForImageTextRetrieval": FeatureHead(_blip2_image, _blip2_text),
 }
 """Classes that are loaded by name because AutoModel would load another one, without these projections."""
 
-KINDS: dict[str, Kind] = {
-    "align": Kind(padding="max_length", length=64),
-    "altclip": Kind(length=77, offset=2),
-    "blip": Kind(length=35),
-    "blip-2": Kind(
+KINDS: dict[str, ReadingKind] = {
+    "align": ReadingKind(padding="max_length", length=64),
+    "altclip": ReadingKind(length=77, offset=2),
+    "blip": ReadingKind(length=35),
+    "blip-2": ReadingKind(
         length=32,
         note="BLIP-2 scores an image by the best of its query vectors; here their mean stands for the image.",
     ),
-    "chinese_clip": Kind(length=52),
-    "clip": Kind(),
-    "clipseg": Kind(),
-    "siglip": Kind(padding="max_length", length=64, lower=True),
-    "siglip2": Kind(padding="max_length", length=64, lower=True),
+    "chinese_clip": ReadingKind(length=52),
+    "clip": ReadingKind(),
+    "clipseg": ReadingKind(),
+    "siglip": ReadingKind(padding="max_length", length=64, lower=True),
+    "siglip2": ReadingKind(padding="max_length", length=64, lower=True),
 }
 """By ``model_type`` of the config."""

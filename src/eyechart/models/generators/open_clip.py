@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +12,7 @@ from numpy.typing import NDArray
 from eyechart.errors import DataError, ModelError, UsageError
 from eyechart.models.client import access_of
 from eyechart.models.encoders import open_clip as encoders
+from eyechart.models.encoders.open_clip_files import architecture
 from eyechart.models.generators.batches import answer_in_batches, drop
 from eyechart.models.towers.torch_tools import autocast, input_type
 from eyechart.types import Answer, Message, ModelSpec, Prompt
@@ -41,8 +39,8 @@ class CocaFamily:
     def check(self, spec: ModelSpec) -> None:
         """Refuse what open_clip does not know, and what is plainly no CoCa."""
         encoders.OpenClipFamily().check(spec)
-        architecture = _architecture(spec)
-        if architecture is not None and "multimodal_cfg" not in architecture:
+        known = architecture(spec)
+        if known is not None and "multimodal_cfg" not in known:
             raise _no_decoder(spec)
         decoding = _settings(spec).get("decoding", "greedy")
         if decoding not in DECODINGS:
@@ -133,19 +131,6 @@ def _image(prompt: Prompt) -> Any:
             if not isinstance(part, str):
                 return part
     raise DataError("There is no image to describe.")
-
-
-def _architecture(spec: ModelSpec) -> dict[str, Any] | None:
-    """Read the architecture where it is known without a network: the library's own, a file, or a saved folder."""
-    library = find_spec("open_clip")
-    places = [Path(spec.name), Path(spec.name.removeprefix(encoders.FOLDER)) / "open_clip_config.json"]
-    if library is not None and library.origin is not None:
-        places.append(Path(library.origin).parent / "model_configs" / f"{spec.name.replace('/', '-')}.json")
-    for path in places:
-        if path.is_file():
-            content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-            return dict(content.get("model_cfg", content))
-    return None
 
 
 def _no_decoder(spec: ModelSpec) -> UsageError:

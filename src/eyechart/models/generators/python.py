@@ -13,7 +13,7 @@ from eyechart.errors import EyechartError, ModelError, UsageError
 from eyechart.io.files import cache_root, write_cached
 from eyechart.io.media import ImageRef
 from eyechart.metrics.answers import split_thinking
-from eyechart.metrics.choices import CHAT_FAILED, FAILED
+from eyechart.metrics.texts.choices import CHAT_FAILED, FAILED
 from eyechart.models.registry import OWN_GENERATORS
 from eyechart.plugins import PYTHON
 from eyechart.types import Answer, Message, ModelCard, ModelSpec, digest_json

@@ -13,9 +13,10 @@ from eyechart.errors import ModelError, UsageError, missing_extra
 from eyechart.metrics.answers import split_thinking
 from eyechart.models import hub
 from eyechart.models.client import access_of
-from eyechart.models.family import check_path, path_identity
+from eyechart.models.family import check_path
 from eyechart.models.generators.batches import answer_in_batches, drop
 from eyechart.models.generators.images import for_model
+from eyechart.models.identity import content_identity
 from eyechart.models.towers.checkpoints import LOAD_ERRORS, load_error
 from eyechart.models.towers.torch_tools import autocast, choose_device, count_parameters, input_type, weights_digest
 from eyechart.types import Answer, Message, ModelCard, ModelSpec, Part, Prompt, digest_json
@@ -50,8 +51,8 @@ class TransformersGeneratorFamily:
             )
 
     def identity(self, spec: ModelSpec) -> str | None:
-        """Name the files of a local folder; a hub id may move, unless its revision is given."""
-        return path_identity(spec.name) if Path(spec.name).exists() or hub.is_pinned(spec) else None
+        """Name the content of the folder, or of what is in the hub's cache."""
+        return content_identity(hub.places_of(spec.name, spec), "transformers", "torchvision", "tokenizers")
 
     def load(self, spec: ModelSpec) -> TransformersGenerator:
         """Load model and processor."""

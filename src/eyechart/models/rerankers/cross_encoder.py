@@ -11,7 +11,8 @@ import numpy as np
 from eyechart.errors import ModelError, missing_extra
 from eyechart.models import hub
 from eyechart.models.client import access_of
-from eyechart.models.family import check_path, path_identity
+from eyechart.models.family import check_path
+from eyechart.models.identity import content_identity
 from eyechart.models.rerankers.reranker import Shortlist
 from eyechart.models.towers.checkpoints import LOAD_ERRORS, load_error
 from eyechart.models.towers.torch_tools import choose_device, count_parameters, input_type, weights_digest
@@ -32,8 +33,8 @@ class CrossEncoderFamily:
             hub.check(spec)
 
     def identity(self, spec: ModelSpec) -> str | None:
-        """Name the files of a local folder; a hub id may move, unless its revision is given."""
-        return path_identity(spec.name) if Path(spec.name).exists() or hub.is_pinned(spec) else None
+        """Name the content of the folder, or of what is in the hub's cache."""
+        return content_identity(hub.places_of(spec.name, spec), "sentence-transformers", "transformers", "tokenizers")
 
     def load(self, spec: ModelSpec) -> CrossEncoderReranker:
         """Load the model."""

@@ -7,7 +7,6 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -153,17 +152,6 @@ def count_parameters(model: torch.nn.Module) -> int:
 def describe(transform: object) -> str:
     """Write a transform out, without the addresses that functions have in this process."""
     return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(transform))
-
-
-def library_versions(*packages: str) -> str:
-    """Name the versions of packages whose transforms or tokenizers are part of a model."""
-    found = []
-    for package in packages:
-        try:
-            found.append(f"{package} {version(package)}")
-        except PackageNotFoundError:
-            found.append(f"{package} -")
-    return ", ".join(found)
 
 
 @contextmanager

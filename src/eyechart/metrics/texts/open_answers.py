@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from eyechart.metrics.cells import as_text, text_list
-from eyechart.metrics.vqa_text import vqa_normalize
+from eyechart.metrics.texts.vqa_text import vqa_normalize
 
 ANLS_THRESHOLD = 0.5
 RELAXED_TOLERANCE = 0.05

@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Callable, Mapping
 
 from eyechart.metrics.cells import as_text, is_missing
-from eyechart.metrics.choices import FAILED, NO_OPTION, REFUSALS, UNDECIDED, Extraction, clean_options
+from eyechart.metrics.texts.choices import FAILED, NO_OPTION, REFUSALS, UNDECIDED, Extraction, clean_options
 
 # Quotation marks and East Asian stops that NFKC leaves as they are.
 _TYPOGRAPHY = str.maketrans("\u2018\u2019\u201c\u201d\u3002\u3001\u300c\u300d", '\'\'"".,""')

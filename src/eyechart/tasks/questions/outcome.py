@@ -21,7 +21,7 @@ _COPIED = ("l2-category", "split", "g_index")
 
 
 @dataclass(frozen=True)
-class Questions:
+class QuestionScores:
     """The scores of all repeats, and which questions are about the same images."""
 
     runs: Sequence[Scored]
@@ -158,8 +158,13 @@ class Questions:
         first = self.first
         lost = len(first.unscored)
         if lost:
-            text = f"{lost} verdicts of the judge {first.decided_by} could not be read: these answers are unscored."
-            yield Notice("unreadable_verdicts", lost, text)
+            low, high = (fmean(first.if_unscored(value).values()) for value in (0.0, 1.0))
+            yield Notice(
+                "unreadable_verdicts",
+                lost,
+                f"{lost} verdicts of the judge {first.decided_by} could not be read: these answers are unscored. "
+                f"If all of them were wrong, the accuracy would be {low:.4f}; if all were right, {high:.4f}.",
+            )
         undecided = first.rules.get(UNDECIDED, 0)
         if undecided and first.scorer.form is not None:
             text = f"{undecided} answers could not be read by rule and count as wrong; a judge could read them."

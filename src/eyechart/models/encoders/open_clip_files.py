@@ -1,0 +1,114 @@
+"""Where the files of an open_clip model are: found without its library, which takes seconds to import."""
+
+from __future__ import annotations
+
+import json
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from eyechart.io.files import cache_root, write_cached
+from eyechart.models import hub
+from eyechart.models.folders import OPEN_CLIP
+from eyechart.models.towers.small_files import read_json
+from eyechart.types import ModelSpec
+
+HUB, FOLDER = "hf-hub:", "local-dir:"
+TOKENIZERS = ("tokenizer.json", "tokenizer_config.json")
+DEFAULT_WEIGHTS = "open_clip_pytorch_model.bin"
+"""What a repository without a file name holds."""
+
+Tags = dict[str, dict[str, dict[str, str]]]
+"""By architecture and tag: ``hf_hub`` or ``url``."""
+
+
+def plain_name(name: str) -> str:
+    """Return an architecture as open_clip writes it: OpenAI wrote ViT-B/32."""
+    return name.replace("/", "-")
+
+
+def folder_of(name: str) -> Path | None:
+    """Return the folder that a name stands for: ``local-dir:folder``, or the folder itself."""
+    path = Path(name.removeprefix(FOLDER))
+    return path if name.startswith(FOLDER) or path.is_dir() else None
+
+
+def places(spec: ModelSpec) -> list[Path | None]:
+    """Return the files and folders that are read for a model; None for what is not on this machine."""
+    own = _own_place(spec)
+    config = _config(own)
+    if own is None or config is None:
+        return [None]
+    found: list[Path | None] = [own]
+    if own.is_file() and spec.pretrained:
+        found.append(Path(spec.pretrained) if Path(spec.pretrained).exists() else _tagged(spec))
+    text = config.get("text_cfg", {})
+    inner = [text.get("hf_model_name")]
+    if not any((own / name).is_file() for name in TOKENIZERS):
+        inner.append(text.get("hf_tokenizer_name"))
+    cache = spec.options.get("cache_dir")
+    return found + [Path(name) if Path(name).exists() else hub.cached_folder(name, cache) for name in inner if name]
+
+
+def _own_place(spec: ModelSpec) -> Path | None:
+    """Return what the name stands for: a folder, or the file of an architecture."""
+    folder = folder_of(spec.name)
+    if folder is not None:
+        return folder
+    if spec.name.startswith(HUB):
+        return hub.cached_place(spec.name.removeprefix(HUB), spec)
+    if Path(spec.name).is_file():
+        return Path(spec.name)
+    library = find_spec("open_clip")
+    if library is None or library.origin is None:
+        return None
+    path = Path(library.origin).parent / "model_configs" / f"{plain_name(spec.name)}.json"
+    return path if path.is_file() else None
+
+
+def architecture(spec: ModelSpec) -> dict[str, Any] | None:
+    """Read the architecture where it is known without a network: the library's own, a file, or a saved folder."""
+    return _config(_own_place(spec))
+
+
+def _config(own: Path | None) -> dict[str, Any] | None:
+    path = own / OPEN_CLIP if own is not None and own.is_dir() else own
+    if path is None or not path.is_file():
+        return None
+    content = read_json(path)
+    return dict(content.get("model_cfg", content))
+
+
+def _tagged(spec: ModelSpec) -> Path | None:
+    """Return the checkpoint of a tag in the cache of the hub, or in open_clip's own."""
+    source = tags().get(plain_name(spec.name), {}).get(spec.pretrained.lower().replace("-", "_"), {})
+    cache = spec.options.get("cache_dir")
+    if source.get("hf_hub") and find_spec("huggingface_hub") is not None:
+        repository, _, file = source["hf_hub"].rpartition("/")
+        folder = hub.cached_folder(repository, cache)
+        name = file or DEFAULT_WEIGHTS
+        safe = "open_clip_model.safetensors" if name == DEFAULT_WEIGHTS else f"{Path(name).stem}.safetensors"
+        names = [folder / one for one in (safe, name)] if folder else []
+    else:
+        names = [Path(cache or Path.home() / ".cache" / "clip") / Path(source.get("url", "")).name]
+    return next((path for path in names if path.is_file()), None)
+
+
+def tags() -> Tags:
+    """Return open_clip's table of tags, remembered for each version of the library."""
+    path = cache_root() / "open_clip" / f"tags-{version('open_clip_torch')}.json"
+    try:
+        known: Tags = json.loads(path.read_bytes())
+        if all(isinstance(source, dict) for by_tag in known.values() for source in by_tag.values()):
+            return known
+    except (OSError, ValueError, AttributeError):
+        pass  # not there, or damaged: asked again
+    import open_clip
+
+    found: Tags = {}
+    for name, tag in open_clip.list_pretrained():
+        source = open_clip.get_pretrained_cfg(name, tag)
+        found.setdefault(name, {})[tag] = {key: source[key] for key in ("hf_hub", "url") if source.get(key)}
+    write_cached(path, json.dumps(found).encode())
+    return found

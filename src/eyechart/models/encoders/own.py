@@ -1,0 +1,74 @@
+"""An object of somebody's own as an encoder."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from eyechart.errors import ModelError
+from eyechart.models.encoders.behaviour import behaviour, made_of
+from eyechart.types import ModelCard, ModelSpec, digest_json
+
+Vectors = NDArray[np.float32]
+
+
+class OwnEncoder:
+    """Completes an object that encodes images and texts: a card, no limit on texts, one kind of array."""
+
+    def __init__(self, spec: ModelSpec, factory: Callable[..., Any], model: Any) -> None:
+        self.model = model
+        self.takes_language = "language" in inspect.signature(model.encode_texts).parameters
+        self.devices: Sequence[str] = getattr(model, "devices", ())
+        own: ModelCard | None = getattr(model, "card", None)
+        code = made_of(spec, factory, model)
+        if own is not None:
+            # Whatever it calls itself: vectors that other code has computed are not its own.
+            self.card = dataclasses.replace(own, weights_digest=digest_json([own.weights_digest, code]))
+            return
+        answers, size, notes = behaviour(self)
+        self.card = ModelCard(
+            "python", spec.label, digest_json([answers, code]), "own", spec.precision, size, notes=tuple(notes)
+        )
+
+    def prepare_image(self, image: Image.Image) -> NDArray[Any]:
+        """Call the model's own transform; without one the pixels go to it as they are."""
+        prepare = getattr(self.model, "prepare_image", None)
+        return np.asarray(prepare(image) if prepare is not None else image.convert("RGB"))
+
+    def encode_images(self, batch: Sequence[NDArray[Any]]) -> Vectors:
+        """Call the model."""
+        return (
+            self._checked("encode_images", self.model.encode_images(batch), len(batch)) if len(batch) else self._none()
+        )
+
+    def encode_texts(self, texts: Sequence[str], *, language: str = "en") -> Vectors:
+        """Call the model, with the language if it wants to know."""
+        if not len(texts):
+            return self._none()
+        options = {"language": language} if self.takes_language else {}
+        return self._checked("encode_texts", self.model.encode_texts(list(texts), **options), len(texts))
+
+    def truncated(self, texts: Sequence[str]) -> list[bool]:
+        """Ask the model, if it can tell."""
+        own = getattr(self.model, "truncated", None)
+        return [bool(cut) for cut in own(texts)] if own is not None else [False] * len(texts)
+
+    def _none(self) -> Vectors:
+        return np.empty((0, self.card.embedding_dim or 0), np.float32)
+
+    def _checked(self, method: str, vectors: Any, count: int) -> Vectors:
+        if hasattr(vectors, "detach"):
+            vectors = vectors.detach().float().cpu().numpy()
+        array = np.asarray(vectors, np.float32)
+        if array.ndim != 2 or len(array) != count:
+            raise ModelError(
+                f"{type(self.model).__name__}.{method} gave shape {array.shape} for {count} inputs.",
+                advice="It must give one row per input, in the same order.",
+            )
+        return array

@@ -1,0 +1,161 @@
+"""A model of one's own is its code, its arguments, its weights and its answers: change one, and it is another model."""
+
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from eyechart.models.registry import ENCODERS
+from eyechart.types import ModelCard, ModelSpec
+from support.zoo import load
+
+MODEL = """
+import numpy as np
+from helper import limit
+
+class Letters:
+    def encode_images(self, batch):
+        return np.ones((len(batch), 2))
+    def encode_texts(self, texts):
+        return np.array([[1.0, min(len(text), limit())] for text in texts])
+"""
+HELPER = "def limit():\n    return 1000\n"
+
+
+def fingerprint(folder, name="own:Letters", pretrained=""):
+    """Load a model in a process of its own, as the next run does."""
+    code = (
+        "import sys; from eyechart.models.registry import ENCODERS; from eyechart.types import ModelSpec\n"
+        "spec = ModelSpec('python', sys.argv[1], sys.argv[2])\n"
+        "print(ENCODERS.load('python')().load(spec).card.fingerprint)"
+    )
+    words = [sys.executable, "-c", code, f"python:{name}", pretrained]
+    done = subprocess.run(words, capture_output=True, text=True, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "own.py").write_text(MODEL)
+    (tmp_path / "helper.py").write_text(HELPER)
+    return tmp_path
+
+
+def test_the_same_code_is_the_same_model(folder):
+    assert fingerprint(folder) == fingerprint(folder)
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new"),
+    [
+        ("own.py", "len(text)", "len(text.strip())"),
+        # Longer than any of the texts by which models are recognised: their answers are the same.
+        ("helper.py", "1000", "999"),
+    ],
+)
+def test_other_code_is_another_model_although_it_answers_alike(folder, file, old, new):
+    before = fingerprint(folder)
+    text = (folder / file).read_text()
+    (folder / file).write_text(text.replace(old, new))
+
+    assert fingerprint(folder) != before
+
+
+def test_another_class_of_the_same_file_is_another_model(folder):
+    (folder / "own.py").write_text(MODEL + "\nclass Others(Letters):\n    pass\n")
+
+    assert fingerprint(folder) != fingerprint(folder, "own:Others")
+
+
+def test_other_arguments_and_other_weights_behind_the_same_path_are_another_model(folder):
+    weights = folder / "weights.bin"
+    weights.write_bytes(b"one")
+    prints = {fingerprint(folder), fingerprint(folder, pretrained="v2"), fingerprint(folder, pretrained="weights.bin")}
+    weights.write_bytes(b"two")
+    prints.add(fingerprint(folder, pretrained="weights.bin"))
+
+    assert len(prints) == 4
+
+
+def spec_of(tmp_path, monkeypatch, module, code):
+    (tmp_path / f"{module}.py").write_text(textwrap.dedent(code))
+    monkeypatch.syspath_prepend(tmp_path)
+    return ModelSpec("python", f"python:{module}:Model")
+
+
+def test_the_weights_of_torch_modules_inside_count(tmp_path, monkeypatch):
+    spec = spec_of(
+        tmp_path,
+        monkeypatch,
+        "own_torch_inside",
+        """
+        import numpy as np, torch
+        seed = 0
+        class Model:
+            def __init__(self):
+                torch.manual_seed(seed)
+                self.rare = torch.nn.Linear(2, 2)
+            def encode_images(self, batch):
+                return np.ones((len(batch), 2))
+            def encode_texts(self, texts):
+                return [self.rare(torch.ones(2)).tolist() if "never asked" in text else [1, 2] for text in texts]
+        """,
+    )
+    first = load(spec).card.fingerprint
+    assert load(spec).card.fingerprint == first
+    monkeypatch.setattr("own_torch_inside.seed", 1)
+
+    assert load(spec).card.fingerprint != first
+
+
+def test_a_model_that_cannot_be_asked_is_never_known_again(tmp_path, monkeypatch):
+    spec = spec_of(
+        tmp_path,
+        monkeypatch,
+        "own_shy",
+        """
+        class Model:
+            def encode_images(self, batch): return [[1.0]] * len(batch)
+            def encode_texts(self, texts): raise KeyError(texts[0])
+        """,
+    )
+
+    one, two = load(spec).card, load(spec).card
+
+    assert one.fingerprint != two.fingerprint
+    assert "cannot be recognised again" in one.notes[0]
+
+
+def test_a_card_of_ones_own_is_kept_but_does_not_hide_other_code(folder):
+    card = "    card = __import__('eyechart').ModelCard('mine', 'm', 'v1', 't', embedding_dim=2)\n"
+    (folder / "own.py").write_text(MODEL + card)
+    before = fingerprint(folder)
+    (folder / "helper.py").write_text(HELPER.replace("1000", "999"))
+
+    assert fingerprint(folder) != before
+
+
+def test_the_rest_of_a_card_of_ones_own_goes_into_the_result(tmp_path, monkeypatch):
+    spec = spec_of(
+        tmp_path,
+        monkeypatch,
+        "own_with_card",
+        """
+        from eyechart import ModelCard
+        class Model:
+            card = ModelCard("mine", "m", "v1", "t", embedding_dim=1, logit_scale=7.0)
+            def encode_images(self, batch): return [[1.0]] * len(batch)
+            def encode_texts(self, texts): return [[1.0]] * len(texts)
+        """,
+    )
+
+    card = load(spec).card
+
+    assert isinstance(card, ModelCard)
+    assert (card.family, card.name, card.logit_scale) == ("mine", "m", 7.0)
+
+
+def test_what_code_computes_is_not_known_before_it_runs():
+    assert ENCODERS.load("python")().identity(ModelSpec("python", "python:a:b")) is None
