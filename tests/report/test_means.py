@@ -102,7 +102,7 @@ class TestAlignment:
 
         scores = unit_scores(parts)
 
-        assert scores.shape == (1, 40)
+        assert scores.shape == (1, 28)
         assert scores.mean() == pytest.approx(np.mean([result.metrics[name] for name in names]))
 
 
