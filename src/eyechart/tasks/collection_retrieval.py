@@ -97,7 +97,8 @@ def score(prediction: CollectionPrediction, settings: Mapping[str, Any]) -> Outc
     judged = ranked.judged_queries(collection)
     counted = {query.id for query in judged.queries}
     chosen = [i for i, query in enumerate(collection.queries) if query.id in counted]
-    ranking = ranked.rank_all(judged, prediction.queries[chosen], prediction.documents)
+    vectors = ranked.comparable(prediction.queries[chosen], prediction.documents, "cosine")
+    ranking = ranked.rank_all(judged, *vectors)
     ks = sorted({*settings["recall_k"], 10, *(ranked.KS if settings.get("metrics") == "full" else ())})
     outcome = ranked.score(judged, ranking, collection, ks)
     kinds = [_kind(document) for document in collection.documents]
