@@ -148,7 +148,7 @@ def _difference(
     found = stats.paired_test(b, a, clusters, level=LEVEL)
     only_first = only_second = None
     interval = found.interval or UNKNOWN
-    detectable: float | None = _detectable(interval)
+    detectable = _detectable(found.interval)
     if binary:
         only_first, only_second = discordant((a > 0).tolist(), (b > 0).tolist())
         if clusters is None:
@@ -191,13 +191,15 @@ def _compare_precision(benchmark: Benchmark, metric: str, paired: Paired) -> Dif
         test=found.test,
         n=found.n,
         units=found.n_clusters,
-        detectable=_detectable(interval),
+        detectable=_detectable(found.interval),
         unmatched=paired.unmatched,
     )
 
 
-def _detectable(interval: stats.Interval) -> float:
+def _detectable(interval: stats.Interval | None) -> float | None:
     """The smallest detectable difference that goes with an interval's width."""
+    if interval is None:
+        return None
     z_level, z_power = stats.normal_quantile(0.5 + LEVEL / 2), stats.normal_quantile(POWER)
     return interval.half_width * (z_level + z_power) / z_level
 
