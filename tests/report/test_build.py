@@ -186,6 +186,13 @@ def test_averages_of_what_should_be_low(how, expected, lower):
     assert (mean.values, mean.lower_is_better) == (pytest.approx(expected), lower)
 
 
+def test_the_leader_of_a_column_is_the_best_not_the_largest():
+    low, high = (Metric(value, primary=True, lower_is_better=True) for value in (0.01, 0.4))
+    table = make_table([found("a", "x", {"ece": high}), found("b", "x", {"ece": low})])
+
+    assert table.models[table.leader(Column(0, "ece"))].name == "b"
+
+
 def test_what_should_be_low_is_never_averaged_with_what_should_be_high():
     values = {"acc1": 0.5, "ece": Metric(0.1, primary=True, lower_is_better=True)}
     table = make_table([found("a", "x", {"acc1": values["acc1"]}), found("a", "y", {"ece": values["ece"]})])
@@ -213,7 +220,7 @@ def recalls(model, *ks):
 
 
 def test_the_columns_are_the_primary_metrics_that_most_results_have():
-    table = make_table([recalls("a", 1, 5, 10), recalls("b", 5)])
+    table = make_table([recalls("a", 1, 5, 10), recalls("b", 1, 5), recalls("c", 5)])
 
     assert table.columns() == [Column(0, "image_retrieval_recall@5"), Column(0, "text_retrieval_recall@5")]
 
