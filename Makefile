@@ -60,6 +60,11 @@ $(DEV)/.done: pyproject.toml constraints.txt
 clean:
 	rm -rf $(CORE) $(DEV) .venv-* .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
+# How often each interval holds the truth, by simulation; the table goes into docs/results.md.
+coverage: $(DEV)/.done
+	$(DEV)/bin/python benchmarks/coverage.py
+.PHONY: coverage
+
 SCALE ?= 1
 bench: $(DEV)/.done
 	$(DEV)/bin/python benchmarks/speed.py --scale $(SCALE)

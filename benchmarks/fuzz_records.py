@@ -17,7 +17,7 @@ from eyechart.datasets.classes import read_class_texts
 from eyechart.datasets.text_lists import as_names, as_templates, find_entry
 from eyechart.report.load import load_results, read_any
 from eyechart.report.page import make_page
-from eyechart.report.payload import make_payload
+from eyechart.report.page.payload import make_payload
 from eyechart.results import Result, read_result, write_result
 from eyechart.store.answers import Responses
 from eyechart.store.vectors import VectorTable, text_digests

@@ -14,7 +14,7 @@ from eyechart.datasets.table import open_table
 from eyechart.datasets.tarshard import iter_groups
 from eyechart.errors import DataError, ResultError, UsageError
 from eyechart.report.load import load_results, read_any
-from eyechart.report.payload import make_payload
+from eyechart.report.page.payload import make_payload
 from eyechart.types import DatasetSpec
 from support.data import png
 

@@ -23,7 +23,7 @@ from eyechart.io.plain_values import read_yaml
 from eyechart.manifest import read_manifest
 from eyechart.metrics.texts.vcr import best_span
 from eyechart.report.load import load_results
-from eyechart.report.payload import make_payload
+from eyechart.report.page.payload import make_payload
 from eyechart.results import read_result
 from eyechart.store.answers import Responses
 from eyechart.store.vectors import VectorTable, text_digests
@@ -251,7 +251,9 @@ def test_a_result_with_parts_of_another_kind_is_damaged(change, tmp_path):
     ],
 )
 def test_damaged_records_do_not_end_the_report_and_are_named_in_it(record, tmp_path):
-    body = {"dataset": "d", "model": "m", "pretrained": "p", "task": "t", "metrics": {"acc1": 0.5}, "language": "en"}
+    metric = "mean_average_precision" if "labels" in record else "acc1"
+    body = {"dataset": "d", "model": "m", "pretrained": "p", "metrics": {metric: 0.5}, "language": "en"}
+    body["task"] = "zeroshot_classification"
     (tmp_path / "r.json").write_text(json.dumps(body | {"schema": 1, "records": {"file": "r.records.jsonl"}}))
     (tmp_path / "r.records.jsonl").write_text(json.dumps(record))
 

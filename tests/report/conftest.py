@@ -10,7 +10,7 @@ import pytest
 
 from eyechart.report.load import load_results
 from eyechart.report.page import make_page
-from eyechart.report.payload import make_payload
+from eyechart.report.page.payload import make_payload
 from support.make_results import exam, make_answers, make_suite
 
 

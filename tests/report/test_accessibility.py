@@ -7,7 +7,7 @@ from axe_playwright_python.sync_playwright import Axe
 
 from eyechart.report.load import load_results
 from eyechart.report.page import make_page
-from eyechart.report.payload import make_payload
+from eyechart.report.page.payload import make_payload
 from support.browser import place_of
 
 pytestmark = pytest.mark.slow  # a real browser

@@ -8,8 +8,8 @@ import pytest
 
 from eyechart.report.load import load_results
 from eyechart.report.page import make_page
-from eyechart.report.payload import make_payload
-from eyechart.report.samples import is_thumbnail
+from eyechart.report.page.limits import is_thumbnail
+from eyechart.report.page.payload import make_payload
 from eyechart.results import Result, write_result
 from eyechart.types import MeanOf, Metric
 

@@ -16,7 +16,7 @@ from eyechart.errors import ResultError
 from eyechart.report.compare import compare
 from eyechart.report.load import load_results
 from eyechart.report.means import align, read_checked, rows_of
-from eyechart.report.payload import make_payload
+from eyechart.report.page.payload import make_payload
 from eyechart.report.ranking import unit_scores
 from eyechart.report.records import RecordColumns
 from eyechart.report.table import make_table

@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 from eyechart.report.formats import FORMATS, matrix
 from eyechart.report.load import Found, load_results
 from eyechart.report.page import make_page
-from eyechart.report.payload import make_payload
+from eyechart.report.page.payload import make_payload
 from eyechart.report.table import make_table
 from eyechart.results import Result
 from eyechart.types import Metric
@@ -288,6 +288,14 @@ def test_an_answer_that_is_half_right_says_how_much(watched, answers_report):
     page.locator(".cards .card button").last.click()
 
     assert re.fullmatch(r"\d+ % right", page.locator("dialog .toolbar .verdict").inner_text())
+
+
+def test_a_metric_that_a_page_does_not_have_is_not_kept_from_another_page(watched, report, answers_report):
+    watched.open(report).get_by_label("Metric").select_option("ece")
+
+    page = watched.open(answers_report)
+
+    assert page.locator("#matrix thead a.dataset").count() == 3
 
 
 def test_several_labels_show_their_scores(watched, report):

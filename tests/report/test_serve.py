@@ -23,7 +23,7 @@ from eyechart.io.progress import NoProgress
 from eyechart.io.progress_file import EVERY, PROGRESS_PREFIX, ProgressFile, read_progress
 from eyechart.report.load import load_results
 from eyechart.report.page import make_page
-from eyechart.report.serve import HOST, LiveResults, make_server
+from eyechart.report.page.serve import HOST, LiveResults, make_server
 from support.browser import Watched
 
 pytestmark = pytest.mark.slow  # a real browser

@@ -7,7 +7,7 @@ import pytest
 from eyechart import evaluate
 from eyechart.report.compare import compare
 from eyechart.report.load import load_results
-from eyechart.report.payload import make_payload
+from eyechart.report.page.payload import make_payload
 from eyechart.report.table import make_table
 from support.make_results import ENCODER, texts
 

@@ -349,10 +349,12 @@ def own_class(lmu_data, tmp_path, monkeypatch):
     sys.modules.pop("own_bench", None)
 
 
-def test_a_class_with_its_own_evaluate_runs(own_class, tmp_path):
+@pytest.mark.parametrize("xlsx", [True, False])
+def test_a_class_with_its_own_evaluate_runs(own_class, tmp_path, xlsx):
     with OpenAIServer(answer=lambda body: "four") as server:
-        [result] = evaluate(**settings(tmp_path, server) | {"dataset": [own_class]})
+        [result] = evaluate(**settings(tmp_path, server, xlsx=xlsx) | {"dataset": [own_class]})
 
+    assert (tmp_path / "out" / "test-model_Own.xlsx").is_file() == xlsx
     assert result.dataset == "Own"
     assert result.metrics == {"length": 4.0}
     assert result.primary == ("length",)

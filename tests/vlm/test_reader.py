@@ -5,11 +5,12 @@ import sys
 
 import pytest
 
+from eyechart.datasets.questions.own_classes import open_class
 from eyechart.datasets.questions.reader import open_questions
 from eyechart.datasets.resolve import resolve_dataset
 from eyechart.errors import DataError, UnknownNameError, UsageError
 from eyechart.manifest import iter_samples, read_manifest
-from eyechart.types import Dataset
+from eyechart.types import Dataset, DatasetSpec
 from support.vlm_data import image_bytes, image_cell, write_benchmark
 
 ROWS = [
@@ -166,6 +167,14 @@ def test_other_code_is_another_signature(own):
     own.write_text(OWN.replace("upper()", "casefold()"))
 
     assert opened("python:plain_bench:Plain").signature() != before
+
+
+def test_code_that_cannot_be_looked_at_is_not_known_to_be_the_same(lmu_data):
+    space = {"__name__": "nowhere"}
+    exec(compile(OWN, "<cell>", "exec"), space)  # noqa: S102 - our own text, as a notebook runs it
+    spec = DatasetSpec("Plain", "questions", "")
+
+    assert open_class(space["Plain"], spec).signature() != open_class(space["Plain"], spec).signature()
 
 
 def test_a_class_that_lacks_something_is_refused(own):

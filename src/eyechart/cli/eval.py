@@ -131,6 +131,7 @@ def _probe(parser: argparse.ArgumentParser) -> None:
     validation.add_argument(
         "--val_proportion", nargs="+", type=float, help="share of the training data used for that instead"
     )
+    add("--folds", type=int, metavar="K", help="without a training split: learn from K-1 parts, score the other")
     add("--fewshot_k", type=int, default=-1, help="images per class, -1 for all")
     add("--fewshot_epochs", type=int, default=10, help="epochs")
     add("--fewshot_lr", type=float, default=0.1, help="learning rate")
@@ -193,6 +194,7 @@ _TASK_OPTIONS = (
     "fewshot_lr",
     "fewshot_curve",
     "fewshot_repeats",
+    "folds",
     "knn_k",
     "merge_duplicate_classes",
     "normalize",

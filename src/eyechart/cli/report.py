@@ -13,7 +13,7 @@ from eyechart.io.files import write_atomic
 from eyechart.io.terminal import write_message
 
 if TYPE_CHECKING:
-    from eyechart.report.payload import Payload
+    from eyechart.report.page.payload import Payload
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -52,8 +52,8 @@ def payload_of(args: argparse.Namespace, *, may_be_empty: bool = False) -> Paylo
     """Read the results that the arguments name and make the data of the page."""
     import eyechart
     from eyechart.report.load import Loaded
-    from eyechart.report.payload import make_payload
-    from eyechart.report.samples import Limits
+    from eyechart.report.page.limits import Limits
+    from eyechart.report.page.payload import make_payload
 
     loaded = Loaded(())
     if args.files:

@@ -24,7 +24,7 @@ def run(args: argparse.Namespace) -> int:
 
     from eyechart.errors import UsageError
     from eyechart.report.page import make_page
-    from eyechart.report.serve import HOST, LiveResults, make_server
+    from eyechart.report.page.serve import HOST, LiveResults, make_server
 
     for name in args.files:
         if not Path(name).exists():

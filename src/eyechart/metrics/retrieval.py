@@ -9,7 +9,6 @@ import numpy as np
 from eyechart.metrics.search import (
     DENSE,
     FLOAT64_SHARE,
-    Flags,
     Floats,
     Gallery,
     Ints,
@@ -19,7 +18,9 @@ from eyechart.metrics.search import (
     rounding_error,
     tiles,
 )
-from eyechart.metrics.vectors import Vectors, distinct_rows, zero_rows
+from eyechart.metrics.vectors import Flags, Vectors, distinct_rows, zero_rows
+
+__all__ = ["Positives", "Ranks", "hit_rate", "rank_both_ways", "rank_positives", "top_items"]
 
 BLOCK_BYTES = 64 * 1024 * 1024
 """The best items are looked for in blocks of scores of at most this size, whatever the size of the gallery."""
@@ -137,6 +138,6 @@ def _best_rows(queries: Vectors, gallery: Vectors, k: int) -> tuple[Ints, Ints, 
 
 def _near(scores: Vectors | Floats, k: int, error: Floats) -> Flags:
     """Tell which scores may be among the ``k`` largest of their row, each being off by at most ``error``."""
-    last = np.partition(scores, -k, axis=1)[:, -k]
+    last = np.partition(scores, -k, axis=1)[:, -k].astype(np.float64)
     least = np.nextafter((last - 2 * error).astype(scores.dtype), -np.inf, dtype=scores.dtype)
     return np.asarray(scores >= least[:, None], bool)

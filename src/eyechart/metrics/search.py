@@ -112,7 +112,7 @@ class RankCounter:
     @property
     def tied(self) -> Flags:
         """Tell where a wrong item stands before the target although its score is not higher."""
-        return (self.equal > 0) | ((self.own == LOWEST) & (self.above > 0))
+        return np.asarray((self.equal > 0) | ((self.own == LOWEST) & (self.above > 0)), bool)
 
     def count(self, tile: Tile) -> None:
         """Add a part of the score matrix."""

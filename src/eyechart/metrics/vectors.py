@@ -40,16 +40,15 @@ def _unit_of_odd(rows: NDArray[np.float64]) -> NDArray[np.float64]:
     """Scale rows that are very long, very short or zero, in float64."""
     if not np.isfinite(rows).all():
         bad = int((~np.isfinite(rows).all(axis=-1)).sum())
-        raise ModelError(
-            f"{bad} vectors hold NaN or infinite values.", advice="Check the model or the classifier file."
-        )
+        raise ModelError(f"{bad} vectors hold NaN or infinite values.", advice="Check the weights and the precision.")
     norm = np.linalg.norm(rows, axis=-1, keepdims=True)
-    return np.divide(rows, norm, out=np.zeros_like(rows), where=norm > 0)
+    np.divide(rows, norm, out=rows, where=norm > 0)
+    return rows
 
 
 def zero_rows(vectors: Vectors) -> Flags:
     """Tell which rows are zero: they are similar to nothing, and what is right but zero is never found."""
-    return ~vectors.any(axis=1)
+    return np.asarray(~vectors.any(axis=1), bool)
 
 
 def all_alike(vectors: Vectors) -> bool:
@@ -57,19 +56,17 @@ def all_alike(vectors: Vectors) -> bool:
     if len(vectors) < 2:
         return False
     room = ROUNDING * float(np.abs(vectors[0]).max(initial=0))
-    return all(
-        bool((np.abs(vectors[part] - vectors[0]) <= room).all()) for part in _parts(vectors, np.arange(len(vectors)))
-    )
+    parts = _parts(vectors, np.arange(len(vectors)))
+    return all(bool((np.abs(vectors[part] - vectors[0]) <= room).all()) for part in parts)
 
 
-def mean_of_units(vectors: Vectors, starts: NDArray[np.int64]) -> Vectors:
+def mean_of_units(units: Vectors, starts: NDArray[np.int64]) -> Vectors:
     """Average unit vectors over consecutive groups and renormalise: prompt ensembling as CLIP does it.
 
     Args:
-        vectors: All rows, group after group.
+        units: Unit vectors, group after group.
         starts: The first row of each group; no group is empty.
     """
-    units = unit(vectors)
     sizes = np.diff(np.append(starts, len(units)))
     sums = np.add.reduceat(units, starts, axis=0)
     return unit(np.asarray(sums / sizes[:, None], np.float32))

@@ -59,13 +59,8 @@ def matrix(table: ResultTable, columns: Sequence[Column], *, how: str = "plain",
     lower = [*map(table.lower_is_better, columns), mean.lower_is_better]
     leaders = [best_of(values, lower=low) for values, low in zip((*numbers, mean.values), lower, strict=True)]
     best = frozenset((m, c + 1) for c, row in enumerate(leaders) for m in row)
-    header = ("model", *(column_label(table, column) for column in columns), AVERAGES[how][0])
-    return Grid(header, rows, best, mean.describe(how, table))
-
-
-def column_label(table: ResultTable, column: Column) -> str:
-    """Head a column: the benchmark and the metric."""
-    return f"{table.benchmarks[column.benchmark].label} {metric_label(table, column)}"
+    titles = [f"{table.benchmarks[column.benchmark].label} {metric_label(table, column)}" for column in columns]
+    return Grid(("model", *titles, AVERAGES[how][0]), rows, best, mean.describe(how, table))
 
 
 def metric_label(table: ResultTable, column: Column) -> str:

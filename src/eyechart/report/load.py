@@ -117,27 +117,23 @@ def _is_part(file: Path) -> bool:
 def _read_json(path: Path, text: str) -> list[tuple[Result, str]]:
     """One JSON object; or several, one per line, as tools that append to their output write them."""
     try:
-        body = parse_json(text)
+        return [_from_object(parse_json(text), path)]
     except ValueError as error:
-        lines = text.split("\n")
-        if len([line for line in lines if line.strip()]) < 2:
+        if sum(bool(line.strip()) for line in text.split("\n")) < 2:
             raise ResultError(
                 f"{path} is not valid JSON ({error}).", advice="It may be half-written: delete it and run again."
             ) from error
         return _read_lines(path, text)
-    return [_from_object(body, path)]
 
 
 def _read_lines(path: Path, text: str) -> list[tuple[Result, str]]:
     results = []
     for number, line in enumerate(text.split("\n"), 1):
-        if not line.strip():
-            continue
-        try:
-            body = parse_json(line)
-        except ValueError as error:
-            raise ResultError(f"{path}, line {number}: not valid JSON ({error}).") from error
-        results.append(_from_object(body, path))
+        if line.strip():
+            try:
+                results.append(_from_object(parse_json(line), path))
+            except ValueError as error:
+                raise ResultError(f"{path}, line {number}: not valid JSON ({error}).") from error
     return results
 
 

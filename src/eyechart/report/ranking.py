@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 
 import numpy as np
 
@@ -103,10 +104,7 @@ def unit_scores(parts: Sequence[AlignedRows]) -> Floats:
 
 def rank_models(table: ResultTable, cache: RecordsCache, metric: str | None = None) -> SuiteRanking | None:
     """Rank the models of a table over the benchmarks on which all of them can be paired."""
-    chosen: dict[int, list[Column]] = {}
-    for column in table.columns(metric):
-        chosen.setdefault(column.benchmark, []).append(column)
     suite = SuiteScores(table)
-    for columns in chosen.values():
-        suite.add(columns, cache)
+    for _, columns in groupby(table.columns(metric), key=lambda column: column.benchmark):
+        suite.add(list(columns), cache)
     return suite.ranking()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import heapq
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
@@ -98,11 +98,6 @@ def read_columns(result: Result, *, keep: int = 0) -> RecordColumns | None:
             advice="Run the job again, or leave the result out.",
         )
     return columns
-
-
-def reread(result: Result, wanted: Collection[str]) -> dict[str, Mapping[str, Any]]:
-    """Read the records of some samples as they are."""
-    return {str(record["id"]): record for record in result.iter_records() if str(record.get("id")) in wanted}
 
 
 class _RecordsReader:

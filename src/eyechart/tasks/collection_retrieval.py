@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eyechart.errors import DataError
-from eyechart.manifest import Embedded
 from eyechart.metrics.vectors import Vectors, unit
 from eyechart.tasks import ranked
 from eyechart.tasks.base import Material, Prediction
+from eyechart.tasks.encoded import EncodedImages, encode_images, encode_texts
 from eyechart.types import Document, Metric, Notice, Outcome, TextCollection
 
 DEFAULT_METRICS = ("ndcg_at_10", "mrr_at_10", "map_at_10")
@@ -30,6 +30,7 @@ class CollectionPrediction(Prediction):
     documents: Vectors
     lost: int
     """Queries and documents whose image could not be used."""
+    notices: tuple[Notice, ...]
 
     def only(self, keep: NDArray[np.int64]) -> NoReturn:  # noqa: ARG002 - the same for all
         """Refuse: images are shared by queries and documents, so their columns do not group queries."""
@@ -41,22 +42,24 @@ def predict(material: Material) -> CollectionPrediction:
     collection = material.info.collection
     if collection is None:
         raise DataError(f"{material.info.name} is described as a collection but has none.")
-    embedded = material.model.images(material.manifest)
-    entries = material.manifest.take(embedded.kept)
-    usable = {entry.id for entry in entries}
+    images = encode_images(material)
+    usable = {entry.id for entry in images.entries}
     _check_whole(material, collection)
     kept = replace(
         collection,
         queries=tuple(query for query in collection.queries if query.image in {None, *usable}),
         documents=tuple(item for item in collection.documents if item.image in {None, *usable}),
     )
+    queries, about_queries = _vectors(kept.queries, images, material)
+    documents, about_documents = _vectors(kept.documents, images, material)
     return CollectionPrediction(
         info=material.info,
-        entries=entries,
-        failures=embedded.failures,
+        entries=images.entries,
+        failures=images.failures,
         collection=kept,
-        queries=_vectors(kept.queries, embedded, material),
-        documents=_vectors(kept.documents, embedded, material),
+        queries=queries,
+        documents=documents,
+        notices=(*images.notices, *about_queries, *about_documents),
         lost=sum(len(getattr(collection, part)) - len(getattr(kept, part)) for part in ("queries", "documents")),
     )
 
@@ -69,19 +72,19 @@ def _check_whole(material: Material, collection: TextCollection) -> None:
             raise DataError(f"The image of {item.id} is not read.", advice="--limit does not work with collections.")
 
 
-def _vectors(items: Sequence[Document], embedded: Embedded, material: Material) -> Vectors:
-    names = [material.manifest.entries[i].id for i in embedded.kept]
-    place = {name: row for row, name in enumerate(names)}
+def _vectors(
+    items: Sequence[Document], images: EncodedImages, material: Material
+) -> tuple[Vectors, tuple[Notice, ...]]:
+    place = {entry.id: row for row, entry in enumerate(images.entries)}
     spoken = [i for i, item in enumerate(items) if item.text]
     shown = [i for i, item in enumerate(items) if item.image is not None]
-    texts = material.model.texts([items[i].text for i in spoken], language=material.language) if spoken else None
-    dim = (embedded.vectors if texts is None else texts).shape[1]
-    out = np.zeros((len(items), dim), np.float32)
-    if texts is not None:
-        out[spoken] += unit(texts)
+    texts, notices = encode_texts(material, [items[i].text for i in spoken]) if spoken else (images.vectors, ())
+    out = np.zeros((len(items), texts.shape[1]), np.float32)
+    if spoken:
+        out[spoken] += texts
     if shown:
-        out[shown] += unit(embedded.vectors)[[place[str(items[i].image)] for i in shown]]
-    return unit(out)
+        out[shown] += images.vectors[[place[str(items[i].image)] for i in shown]]
+    return unit(out), notices
 
 
 def score(prediction: CollectionPrediction, settings: Mapping[str, Any]) -> Outcome:
@@ -99,7 +102,7 @@ def score(prediction: CollectionPrediction, settings: Mapping[str, Any]) -> Outc
     outcome = ranked.score(judged, ranking, collection, ks)
     kinds = [_kind(document) for document in collection.documents]
     found = Counter(kinds[row[0]] for row in ranking.top)
-    notices = list(outcome.notices)
+    notices = [*prediction.notices, *outcome.notices]
     if prediction.lost:
         text = f"{prediction.lost} queries and documents are left out, as their image could not be used."
         notices.append(Notice("unusable_items", prediction.lost, text))

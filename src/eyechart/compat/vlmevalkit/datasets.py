@@ -15,7 +15,6 @@ from eyechart.compat.vlmevalkit.evaluation import evaluate_file
 from eyechart.datasets.questions.benchmarks import CLASS_FORMS, ClassForm, QuestionBenchmark, known_benchmarks
 from eyechart.datasets.questions.download import fetch
 from eyechart.datasets.questions.folders import inside, lmu_data_root
-from eyechart.datasets.questions.messages import Item
 from eyechart.datasets.questions.own_classes import by_scorer
 from eyechart.datasets.questions.own_tables import benchmark_of, with_metric
 from eyechart.datasets.questions.prompts import PROMPTS, fill_questions
@@ -128,18 +127,14 @@ class ImageBaseDataset:
         """Return the message for a row (its position or the row itself), in the form that the catalogue names."""
         row = self.line(line)
         known = known_benchmarks().get(self.dataset_name)
-        own = known is not None and known.dataset_class == type(self).__name__
-        prompt = known.prompt if own and known else self.FORM.prompt
-        return PROMPTS[prompt](row, self.image_items(row), self.questions.where(row))
+        prompt = known.prompt if known and known.dataset_class == type(self).__name__ else self.FORM.prompt
+        images = [{"type": "image", "value": path} for path in self.dump_image(row)]
+        return PROMPTS[prompt](row, images, self.questions.where(row))
 
     @by_scorer
     def evaluate(self, eval_file: str | Path, **judge_kwargs: Any) -> Any:
         """Score a file of predictions (see `eyechart.compat.vlmevalkit.evaluation.evaluate_file`)."""
         return evaluate_file(self.questions, self.benchmark, Path(eval_file), **judge_kwargs)
-
-    def image_items(self, row: Record) -> list[Item]:
-        """Return a row's images as items of a message."""
-        return [{"type": "image", "value": path} for path in self.dump_image(row)]
 
     def dump_image(self, line: Any) -> list[str]:
         """Write a row's images to the image folder and return their paths, or return the paths it names."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import secrets
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -83,7 +84,10 @@ class ClassDataset(QuestionDataset):
 
     def signature(self) -> str:
         """Digest the code of the class, the rows and the image files that they name."""
-        code = inspect.getsource(inspect.getmodule(type(self.made)) or type(self.made))
+        try:
+            code = inspect.getsource(inspect.getmodule(type(self.made)) or type(self.made))
+        except (OSError, TypeError):  # written in a notebook, say: it is not known to be the same as before
+            code = secrets.token_hex(8)
         data = file_digest(self.file).hex() if self.file else self._rows_digest()
         return digest_json([code, data, [file_digest(path).hex() for path in self.table.image_files()]])
 

@@ -30,22 +30,28 @@ def find_predictions(output: Path, repeat: int) -> Path | None:
     return next((path for path in files if path.is_file()), None)
 
 
-def write_predictions(rows: Sequence[Mapping[str, Any]], output: Path, repeat: int, *, xlsx: bool) -> list[Notice]:
-    """Write the JSON-lines file, and the spreadsheet if asked for; return what the spreadsheet could not hold."""
-    dump(rows, prediction_file(output, repeat, ".jsonl"))
+def write_predictions(
+    rows: Sequence[Mapping[str, Any]], output: Path, repeat: int, *, xlsx: bool
+) -> tuple[Path, list[Notice]]:
+    """Write the JSON-lines file, and the spreadsheet if asked for.
+
+    Return the file that a class of VLMEvalKit's form would read, and what the spreadsheet could not hold.
+    """
+    lines = prediction_file(output, repeat, ".jsonl")
+    dump(rows, lines)
     if not xlsx:
-        return []
+        return lines, []
     columns = [key for key in dict.fromkeys(key for row in rows for key in row) if key not in _NOT_EXPORTED]
     columns = [*(c for c in columns if c not in _LAST), *(c for c in _LAST if c in columns)]
     path = prediction_file(output, repeat, ".xlsx")
     try:
         cut = write_xlsx(path, columns, ([row.get(name) for name in columns] for row in rows))
     except MissingExtraError as error:
-        return [Notice("no_spreadsheet", 1, f"{path.name} was not written. {error.advice}")]
+        return lines, [Notice("no_spreadsheet", 1, f"{path.name} was not written. {error.advice}")]
     if not cut:
-        return []
+        return path, []
     message = f"{len(cut)} texts were cut in {path.name}, for example {cut[0]}; the .jsonl file beside it holds all."
-    return [Notice("xlsx_cut", len(cut), message)]
+    return path, [Notice("xlsx_cut", len(cut), message)]
 
 
 def read_predictions(table: QuestionTable, file: Path) -> list[dict[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 from eyechart.datasets.questions.folders import image_folder, inside, lmu_data_root
@@ -62,27 +63,27 @@ class QuestionTable:
 
         What is wrong with it is told when the question is asked: predictions can be scored without images.
         """
+        where = self.where(row)
+        if not row.has("image"):
+            return next((ImageRef.from_path(path) for path in self._named_files(row)), None)
         try:
-            if row.has("image"):
-                cell = next(iter(self._image_cells(row)), "")
-                return ImageRef(self.where(row), data=decode_cell(cell, self.where(row))) if cell else None
-            path = Path(next((self._named_image(name) for name in text_list(row.get("image_path"))), ""))
+            return next((ImageRef(where, data=decode_cell(cell, where)) for cell in self._image_cells(row)), None)
         except DataError:
             return None
-        return ImageRef.from_path(path) if path.is_absolute() else None
 
     def image_files(self) -> list[Path]:
         """List the files that rows name in place of holding images, those that are there."""
-        found: dict[Path, None] = {}
-        for row in self.rows:
-            for name in () if row.has("image") else text_list(row.get("image_path")):
-                try:
-                    path = Path(self._named_image(name))
-                except DataError:
-                    continue  # a path that leaves the folder: an error when the question is asked
-                if path.is_absolute():
-                    found[path] = None
-        return list(found)
+        named = (path for row in self.rows if not row.has("image") for path in self._named_files(row))
+        return list(dict.fromkeys(named))
+
+    def _named_files(self, row: Record) -> Iterator[Path]:
+        for name in text_list(row.get("image_path")):
+            try:
+                path = Path(self._named_image(name))
+            except DataError:
+                continue  # it leaves the folder: an error when the question is asked
+            if path.is_absolute():
+                yield path
 
     def _image_cells(self, row: Record) -> list[str]:
         cell = as_text(row["image"])

@@ -58,7 +58,7 @@ def answers_of(material: Material, settings: Mapping[str, Any]) -> list[Answered
 
 
 def _generate(material: Material, settings: Mapping[str, Any], build: Build | None, repeat: int) -> AnsweredRows:
-    dataset, output = questions_of(material), material.output
+    dataset = questions_of(material)
     rows = [dataset.table.row(entry.id) for entry in material.manifest.entries]
     with material.progress.step(f"answers to {dataset.info.name}", len(rows)) as bar:
 
@@ -66,9 +66,7 @@ def _generate(material: Material, settings: Mapping[str, Any], build: Build | No
             return bar_each(material.generator.generate(prompts, repeat), bar)
 
         answers = Questioner(dataset, generate, system=settings["system_prompt"], build=build).answer(rows)
-    answers.notices = write_predictions(answers.rows, output, repeat, xlsx=settings["xlsx"])
-    exported = prediction_file(output, repeat, ".xlsx")
-    answers.file = exported if settings["xlsx"] and exported.is_file() else prediction_file(output, repeat, ".jsonl")
+    answers.file, answers.notices = write_predictions(answers.rows, material.output, repeat, xlsx=settings["xlsx"])
     return answers
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -16,15 +15,16 @@ from eyechart.datasets.questions.dataset import QuestionInfo
 from eyechart.datasets.questions.own_classes import ClassDataset
 from eyechart.datasets.questions.own_tables import with_metric
 from eyechart.datasets.questions.predictions import find_predictions
-from eyechart.errors import DataError, EyechartError, ModelError, UsageError
+from eyechart.errors import ModelError, UsageError
 from eyechart.metrics.cells import Row, as_text
 from eyechart.models.access import Access
 from eyechart.scorers import scorer_of
-from eyechart.scorers.judges import JUDGE_SETTINGS, Judge
-from eyechart.scorers.scoring import EXACT, Scored, check_scoring, score_rows
+from eyechart.scorers.judges import JUDGE_SETTINGS
+from eyechart.scorers.scoring import EXACT, Scored, check_scoring
 from eyechart.tasks.base import Material, Prediction, Task
 from eyechart.tasks.labelled import wants_full
 from eyechart.tasks.questions.answers import AnsweredRows, answers_of, questions_of
+from eyechart.tasks.questions.judging import judge_arguments, score_runs
 from eyechart.tasks.questions.outcome import CATEGORIES, QuestionScores
 from eyechart.tasks.questions.own_evaluation import own_outcome
 from eyechart.types import DatasetInfo, Metric, ModelSpec, Notice, Outcome, Role
@@ -159,9 +159,9 @@ class QuestionAnswering(Task):
             return prediction
         benchmark = _benchmark(material.info, settings)
         if isinstance(dataset, ClassDataset) and benchmark.scorer == OWN_EVALUATE:
-            returned = [dataset.evaluate(answers.file, _judge_arguments(material)) for answers in found]
+            returned = [dataset.evaluate(answers.file, judge_arguments(material)) for answers in found]
             return replace(prediction, answered=tuple(runs[0]), returned=tuple(returned))
-        scored, notices = _score(runs, benchmark, material, settings)
+        scored, notices = score_runs(runs, benchmark, material, settings)
         return replace(prediction, runs=tuple(scored), notices=(*notices, *prediction.notices))
 
     def score(self, prediction: QuestionPrediction, settings: Mapping[str, Any]) -> Outcome:
@@ -220,28 +220,3 @@ def _clusters(material: Material, rows: Sequence[Row]) -> dict[str, str]:
         name: "|".join(map(str, images)) if isinstance(images, list) and images else first[name]
         for name, images in shown.items()
     }
-
-
-def _score(
-    runs: Sequence[Sequence[Row]], benchmark: QuestionBenchmark, material: Material, settings: Mapping[str, Any]
-) -> tuple[list[Scored], list[Notice]]:
-    """Read the answers of all repeats; where the judge fails, by rule alone if the user allows it."""
-    read = partial(score_rows, benchmark=benchmark, extractor=settings["extractor"])
-    if "judge" not in material.others:
-        return [read(rows) for rows in runs], []
-    judge = Judge(settings["judge"].replace("/", "_"), material.open_other("judge").generate)
-    try:
-        return [read(rows, judge=judge) for rows in runs], []
-    except EyechartError as error:
-        if settings["judge_fallback"] != EXACT or isinstance(error, UsageError | DataError) or benchmark.needs_judge:
-            raise
-        note = Notice("judge_failed", 1, f"The judge {judge.name} failed ({error.message}): scored by {EXACT} instead.")
-        return [read(rows) for rows in runs], [note]
-
-
-def _judge_arguments(material: Material) -> dict[str, Any]:
-    """Return what a class's own ``evaluate`` is told of the judge, as VLMEvalKit does."""
-    if "judge" not in material.others:
-        return {}
-    spec: ModelSpec = material.open_other("judge").model.spec
-    return {"model": spec.name, "api_base": spec.options.get("api_base", "")}

@@ -18,7 +18,7 @@ from typing import Any
 
 from eyechart.io.files import write_atomic
 from eyechart.report.load import load_results
-from eyechart.report.payload import Payload, make_payload
+from eyechart.report.page.payload import Payload, make_payload
 from eyechart.results import to_json
 
 SCRIPTS = (
@@ -95,7 +95,7 @@ def _script() -> str:
 
 
 def _read(name: str) -> str:
-    return resources.files("eyechart.report").joinpath("templates", name).read_text(encoding="utf-8")
+    return resources.files("eyechart.report.page").joinpath("templates", name).read_text(encoding="utf-8")
 
 
 def _digest(text: str) -> str:

@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from eyechart.report.page.limits import Limits, cut, rounded
+from eyechart.report.page.samples import Samples, list_samples
 from eyechart.report.records import NO_VALUE, Ints, RecordColumns
-from eyechart.report.samples import Limits, Samples, cut, list_samples, rounded
 from eyechart.results import Result
 from eyechart.types import RecordForm
 

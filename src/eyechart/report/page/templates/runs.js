@@ -85,7 +85,7 @@ async function openResult(m, b) {
       "table",
       { class: "plain-table numbers" },
       h("thead", {}, h("tr", {}, ["Metric", "Value", "95 % interval", "Chance", ...(reachable ? ["Best reachable"] : [])].map((text) => h("th", { scope: "col" }, text)))),
-      h("tbody", {}, rows.map(({ name, i }) => h("tr", {}, h("th", { scope: "row" }, data(name)), h("td", {}, h("b", {}, number(result.values[i], 2, columnPercent({ b, i })))), h("td", {}, range(result.low[i], result.high[i], 2, columnPercent({ b, i })) || "–"), [benchmark.chance, ...(reachable ? [benchmark.reachable] : [])].map((levels) => h("td", {}, number(levels[i], 2, columnPercent({ b, i })) || "–"))))),
+      h("tbody", {}, rows.map(({ name, i }) => h("tr", {}, h("th", { scope: "row" }, data(name), lowerIsBetter({ b, i }) && " ↓"), h("td", {}, h("b", {}, number(result.values[i], 2, columnPercent({ b, i })))), h("td", {}, range(result.low[i], result.high[i], 2, columnPercent({ b, i })) || "–"), [benchmark.chance, ...(reachable ? [benchmark.reachable] : [])].map((levels) => h("td", {}, number(levels[i], 2, columnPercent({ b, i })) || "–"))))),
     )),
     provenance.command && [h("h3", {}, "To repeat it"), h("div", { class: "command-box" }, h("code", { class: "command", tabindex: "0" }, data(String(provenance.command))), button("Copy", () => copyText(String(provenance.command), "Command"), { class: "quiet", "aria-label": "Copy the command" }))],
     h("h3", {}, "Where it came from"),

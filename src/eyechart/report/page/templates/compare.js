@@ -21,18 +21,18 @@ async function compareView(main, params) {
   drawPair(target, pairs, a, b);
 }
 
-// A line as the report wrote it, and as it reads when the two models change places.
+// A line as the report wrote it, or as it reads when the two models change places.
 function readLine(line, swap) {
-  const [b, metric, first, second, difference, low, high, p, test, n, units, onlyFirst, onlySecond, detectable, verdict, leftOut] = line;
-  const percent = isFraction([first, second]);
-  const same = { b, metric, p, test, n, units, detectable, leftOut, percent };
-  if (!swap) return { ...same, first, second, difference, low, high, onlyFirst, onlySecond, verdict };
-  const turned = { better: "worse", worse: "better" }[verdict] || verdict;
-  return { ...same, first: second, second: first, difference: -difference, low: high === null ? null : -high, high: low === null ? null : -low, onlyFirst: onlySecond, onlySecond: onlyFirst, verdict: turned };
+  const percent = isFraction([line.first, line.second]);
+  if (!swap) return { ...line, percent };
+  const minus = (value) => (value === null ? null : -value);
+  const turned = { better: "worse", worse: "better" }[line.verdict] || line.verdict;
+  const numbers = { first: line.second, second: line.first, difference: -line.difference, low: minus(line.high), high: minus(line.low) };
+  return { ...line, ...numbers, percent, only_first: line.only_second, only_second: line.only_first, verdict: turned };
 }
 
 function samplesOf(line) {
-  const left = line.leftOut > 0 ? `, ${line.leftOut} left out` : "";
+  const left = line.left_out > 0 ? `, ${line.left_out} left out` : "";
   return `${line.n}${line.units === line.n ? "" : ` in ${line.units}`}${left}`;
 }
 
@@ -72,7 +72,7 @@ function drawPair(target, pairs, a, b) {
               h("td", {}, h("b", {}, signed(line.difference, 1, line.percent))),
               h("td", {}, line.low === null ? "too few" : `${signed(line.low, 1, line.percent)} to ${signed(line.high, 1, line.percent)}`),
               h("td", { title: line.test }, pText(line.p)),
-              h("td", {}, line.onlyFirst === null ? "–" : `${line.onlyFirst} / ${line.onlySecond}`),
+              h("td", {}, line.only_first === null ? "–" : `${line.only_first} / ${line.only_second}`),
               h("td", {}, line.detectable === null ? "–" : number(line.detectable, 1, line.percent)),
               h("td", {}, samplesOf(line)),
               h("td", { class: { better: "good-text", worse: "bad-text" }[line.verdict] || "" }, { better: "B better", worse: "A better" }[line.verdict] || line.verdict),

@@ -5,7 +5,7 @@ function publishedView(main) {
     main,
     h("h1", {}, "Published tables"),
     h("p", { class: "lead" }, "Numbers as they were printed, in per cent, and the rows of this report in the same form."),
-    DATA.published.flatMap((part) => part.tables.filter((table) => table.rows.length).map(publishedTable)),
+    DATA.published.flat().filter((table) => table.rows.length).map(publishedTable),
   );
 }
 

@@ -105,6 +105,7 @@ function loadState() {
   } catch {
     // Storage is off or damaged: the page works without it.
   }
+  if (!METRICS.includes(STATE.metric)) STATE.metric = ""; // what another page of this name had
 }
 
 function saveState() {

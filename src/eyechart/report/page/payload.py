@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from itertools import combinations
 from typing import Any
 
 from eyechart.errors import ResultError
-from eyechart.io.untrusted import is_number
 from eyechart.report.averages import AVERAGES, average
-from eyechart.report.chunks import make_chunk
 from eyechart.report.compare import Difference, compare_column, correct_for_many
-from eyechart.report.formats import metric_label
 from eyechart.report.load import Found, Skipped
-from eyechart.report.pairing import RecordsCache, differences
+from eyechart.report.page.chunks import make_chunk
+from eyechart.report.page.limits import Limits, cut
+from eyechart.report.page.overview import describe_benchmark, describe_model, describe_result, short
+from eyechart.report.pairing import RecordsCache
 from eyechart.report.ranking import SuiteScores, tied_with_best
 from eyechart.report.reference import load_reference, published_tables
-from eyechart.report.samples import Limits, cut
-from eyechart.report.table import Column, ResultTable, best_of, fewer_than_listed, make_table
+from eyechart.report.table import Column, ResultTable, best_of, make_table
 
 ALL_PAIRS = 12
 """Up to so many models every pair is compared; of more, the best by average with each other and with all."""
@@ -76,23 +75,19 @@ def make_payload(
                 advice="Write it again, or leave it out.",
             ) from error
         cache.forget(benchmark)
-    ranking = gathered.suite.ranking()
     overview = {
         "title": cut(title, 200),
         "made": datetime.now(UTC).isoformat(timespec="minutes"),
         "version": version,
         "averages": [{"key": key, "heading": heading, "how": how} for key, (heading, how) in AVERAGES.items()],
-        "models": [_model(table, m) for m in range(len(table.models))],
-        "benchmarks": [_benchmark(table, b, gathered) for b in range(len(table.benchmarks))],
-        "results": [_result(table, m, b) for m, b in sorted(table.cells)],
-        "ranking": ranking
-        and {
-            "models": ranking.models,
-            "means": [round(mean, 5) for mean in ranking.means],
-            "ranks": ranking.ranks,
-            "benchmarks": ranking.benchmarks,
-        },
-        "published": [_published(name, table) for name in references],
+        "models": [describe_model(table, m) for m in range(len(table.models))],
+        "benchmarks": [
+            describe_benchmark(table, b, gathered.marks) | {"form": gathered.chunks[b].get("form", "")}
+            for b in range(len(table.benchmarks))
+        ],
+        "results": [describe_result(table, m, b) for m, b in sorted(table.cells)],
+        "ranking": (ranking := gathered.suite.ranking()) and asdict(ranking),
+        "published": [[asdict(part) for part in published_tables(name, table)] for name in references],
         "notices": [*_notices(table, skipped), *cache.problems[:20]],
         "pairs": len(gathered.lines),
     }
@@ -144,103 +139,18 @@ def _marks(table: ResultTable, column: Column, cache: RecordsCache) -> dict[str,
     return {"best": best, "tied": tied, "how": "overlap"}
 
 
-def _model(table: ResultTable, row: int) -> dict[str, Any]:
-    model = table.models[row]
-    results = [found.result for (m, _), found in sorted(table.cells.items()) if m == row]
-    card: Mapping[str, Any] = next((result.model_card for result in results if result.model_card), {})
-    rates = [r.provenance["throughput"] for r in results if is_number(r.provenance.get("throughput"))]
-    return {
-        "name": cut(model.name, 500),
-        "pretrained": "" if model.pretrained == model.name else cut(model.pretrained, 500),
-        "suffix": cut(model.suffix, 500),
-        "label": cut(model.label, 1000),
-        "origin": model.origin,
-        "family": cut(str(card.get("family", "")), 100),
-        "parameters": card.get("parameters") if is_number(card.get("parameters")) else None,
-        "image_size": card.get("image_size") if is_number(card.get("image_size")) else None,
-        "throughput": round(sum(rates) / len(rates), 3) if rates else None,
-    }
-
-
-def _benchmark(table: ResultTable, b: int, gathered: _Gathered) -> dict[str, Any]:
-    benchmark = table.benchmarks[b]
-    results = table.by_benchmark[b].values()
-    metrics = table.metrics_of(b)
-    columns = [Column(b, metric) for metric in metrics]
-    return {
-        "dataset": cut(benchmark.dataset, 500),
-        "task": benchmark.task,
-        "language": benchmark.language,
-        "kind": benchmark.measures,
-        "label": cut(benchmark.label, 500),
-        "split": next((str(r.data["split"]) for r in results if r.data.get("split")), ""),
-        "n": max((int(r.counts.get("scored", 0)) for r in results), default=0),
-        "metrics": metrics,
-        "short": [metric_label(table, column) for column in columns],
-        "primary": [metrics.index(metric) for metric in table.primary[b]],
-        "lower": [table.lower_is_better(column) for column in columns],
-        "chance": [_short(table.known(column, "chance"), 6) for column in columns],
-        "reachable": [_short(table.known(column, "best"), 6) for column in columns],
-        "marks": [gathered.marks.get((b, metric), {}) for metric in metrics],
-        "form": gathered.chunks[b].get("form", ""),
-    }
-
-
-def _result(table: ResultTable, m: int, b: int) -> list[Any]:
-    """One result as a row: model, benchmark, values, low ends, high ends, warnings, fewer samples, what differs."""
-    result = table.cells[m, b].result
-    found = [result.values.get(metric) for metric in table.metrics_of(b)]
-    leader = next((table.leader(Column(b, metric)) for metric in table.primary[b]), None)
-    return [
-        m,
-        b,
-        [metric and metric.value for metric in found],
-        [metric and _short(metric.low) for metric in found],
-        [metric and _short(metric.high) for metric in found],
-        len(result.notices),
-        fewer_than_listed(result),
-        [] if leader is None else differences(table.by_benchmark[b][leader], result),
-    ]
-
-
 def _pairs(table: ResultTable, gathered: _Gathered) -> list[dict[str, Any]]:
     place = {benchmark: i for i, benchmark in enumerate(table.benchmarks)}
     return [
-        {
-            "a": first,
-            "b": second,
-            "lines": [_difference(line, place[line.benchmark]) for line in correct_for_many(lines)],
-        }
-        for (first, second), lines in gathered.lines.items()
+        {"a": a, "b": b, "lines": [_difference(line, place[line.benchmark]) for line in correct_for_many(lines)]}
+        for (a, b), lines in gathered.lines.items()
     ]
 
 
-def _difference(line: Difference, benchmark: int) -> list[Any]:
-    paired = line.paired
-    return [
-        benchmark,
-        line.metric,
-        *map(_short, (line.first, line.second, paired.difference, paired.low, paired.high)),
-        float(f"{line.p_holm:.3g}"),
-        paired.test,
-        paired.n,
-        paired.units,
-        paired.only_first,
-        paired.only_second,
-        _short(paired.detectable),
-        line.verdict,
-        line.left_out,
-    ]
-
-
-def _published(name: str, table: ResultTable) -> dict[str, Any]:
-    return {
-        "name": name,
-        "tables": [
-            {"title": part.title, "groups": part.groups, "header": part.header, "rows": part.rows}
-            for part in published_tables(name, table)
-        ],
-    }
+def _difference(line: Difference, benchmark: int) -> dict[str, Any]:
+    numbers = {"first": line.first, "second": line.second, **asdict(line.paired), "p": float(f"{line.p_holm:.3g}")}
+    known = {"b": benchmark, "metric": line.metric, "verdict": line.verdict, "left_out": line.left_out}
+    return known | {key: short(value) if isinstance(value, float) else value for key, value in numbers.items()}
 
 
 def _notices(table: ResultTable, skipped: Sequence[Skipped]) -> list[str]:
@@ -254,7 +164,3 @@ def _notices(table: ResultTable, skipped: Sequence[Skipped]) -> list[str]:
             "the newest result is shown."
         )
     return notices
-
-
-def _short(value: float | None, digits: int = 5) -> float | None:
-    return None if value is None else round(value, digits)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,30 +10,10 @@ from typing import Any
 import numpy as np
 
 from eyechart.report.means import rows_of
-from eyechart.report.records import NO_VALUE, Floats, Ints, RecordColumns, reread
+from eyechart.report.page.limits import Limits, cut, is_thumbnail, rounded
+from eyechart.report.records import NO_VALUE, Floats, Ints, RecordColumns
 from eyechart.results import Result
 from eyechart.types import MeanOf, RecordForm
-
-MAX_TEXT = 20_000
-"""Characters of one text that are kept."""
-MAX_THUMBNAIL = 32_768
-_THUMBNAIL = re.compile(r"data:image/(?:jpeg|png|webp|gif);base64,[A-Za-z0-9+/]+={0,2}")
-
-
-@dataclass
-class Limits:
-    """How much of the samples goes into the page; what is for all benchmarks is used up as they are made."""
-
-    samples: int = 50_000
-    """Samples listed for each benchmark."""
-    questions: int = 3_000
-    """Samples of each benchmark whose questions and answers are listed."""
-    images: int = 200
-    """Thumbnails for each benchmark; 0 for none."""
-    image_bytes: int = 9_000_000
-    """Thumbnails in all."""
-    text_bytes: int = 24_000_000
-    """Questions, answers and captions in all, before they are packed."""
 
 
 @dataclass(frozen=True)
@@ -191,15 +170,15 @@ def _question_samples(listing: _Listing) -> dict[str, Any]:
     details: dict[str, dict[int, dict[str, Any]]] = {}
     for model in samples.columns:
         own = details.setdefault(str(model), {})
-        for name, record in reread(samples.results[model], place.keys()).items():
-            if limits.text_bytes <= 0:
-                break
-            number = place[name]
+        for record in samples.results[model].iter_records():
+            number = place.get(str(record["id"]))
+            if number is None or limits.text_bytes <= 0:
+                continue
             if number not in shared:
                 shared[number] = _pick(record, ("question", "options", "answer", "category"))
-                limits.text_bytes -= _size(shared[number])
+                limits.text_bytes -= len(str(shared[number]))
             own[number] = _pick(record, ("prediction", "extracted", "rule", "thinking"))
-            limits.text_bytes -= _size(own[number])
+            limits.text_bytes -= len(str(own[number]))
     correct = {str(m): rounded(values[chosen]) for m, values in samples.shares.items()}
     return {"correct": correct, "questions": shared, "details": details}
 
@@ -220,16 +199,14 @@ def _details(
     listing: _Listing, detail: Callable[[Mapping[str, Any]], dict[str, Any]]
 ) -> dict[str, dict[int, dict[str, Any]]]:
     """Describe the worst mistakes of each model."""
-    place, limits = listing.place, listing.limits
     found: dict[str, dict[int, dict[str, Any]]] = {}
     for model, part in listing.samples.columns.items():
         own = found.setdefault(str(model), {})
         for row, record in part.worst.items():
-            number = place.get(part.ids[row])
-            described = detail(record) if number is not None and limits.text_bytes > 0 else {}
-            if number is not None and described:
+            number = listing.place.get(part.ids[row])
+            if number is not None and listing.limits.text_bytes > 0 and (described := detail(record)):
                 own[number] = described
-                limits.text_bytes -= _size(described)
+                listing.limits.text_bytes -= len(str(described))
     return found
 
 
@@ -237,52 +214,19 @@ def _thumbnails(listing: _Listing, misses: Ints) -> dict[int, str]:
     """Take thumbnails of the most missed samples, as long as there is room."""
     limits, chosen = listing.limits, listing.chosen
     found: dict[int, str] = {}
-    if limits.images <= 0:
-        return found
     for part in listing.samples.columns.values():
         for row, thumbnail in part.thumbnails.items():
             number = listing.place.get(part.ids[row])
-            if number is not None and number not in found and is_thumbnail(thumbnail):
-                found[number] = thumbnail
+            if number is not None and is_thumbnail(thumbnail):
+                found.setdefault(number, thumbnail)
     kept: dict[int, str] = {}
     for number in sorted(found, key=lambda number: (-int(misses[chosen[number]]), number))[: limits.images]:
-        if limits.image_bytes < len(found[number]):
-            break
         limits.image_bytes -= len(found[number])
+        if limits.image_bytes < 0:
+            break
         kept[number] = found[number]
     return kept
 
 
-def is_thumbnail(value: object) -> bool:
-    """Accept only a small image that is written out in the record: never an address, never another type."""
-    return isinstance(value, str) and len(value) <= MAX_THUMBNAIL and _THUMBNAIL.fullmatch(value) is not None
-
-
-def cut(value: Any, most: int = MAX_TEXT) -> Any:
-    """Shorten texts, also inside lists and mappings, and say how much is missing."""
-    if isinstance(value, str):
-        return value if len(value) <= most else f"{value[:most]} … ({len(value) - most} more characters)"
-    if isinstance(value, Mapping):
-        return {str(key): cut(item, most) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [cut(item, most) for item in value]
-    return value
-
-
-def rounded(values: Any, digits: int = 4) -> list[float | None]:
-    """Round floats for the page; what is no number becomes null."""
-    return [None if value is None or not np.isfinite(value) else round(float(value), digits) for value in values]
-
-
 def _pick(record: Mapping[str, Any], keys: Sequence[str]) -> dict[str, Any]:
     return {key: cut(record[key]) for key in keys if record.get(key) not in (None, "")}
-
-
-def _size(value: Any) -> int:
-    if isinstance(value, str):
-        return len(value)
-    if isinstance(value, Mapping):
-        return sum(_size(item) + len(str(key)) for key, item in value.items())
-    if isinstance(value, list | tuple):
-        return sum(_size(item) for item in value)
-    return 8
