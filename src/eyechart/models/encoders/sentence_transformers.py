@@ -71,7 +71,7 @@ class SentenceTransformersEncoder(TorchEncoder):
             transform=f"{_describe(model)} | prompt {self.prompt!r} | {length}",
             context_length=length if length and length < NO_LIMIT else None,
             similarity=model.similarity_fn_name,
-            prompts={} if self.prompt else own_prompts(spec),
+            prompts=own_prompts(spec),
             notes=[*prompt_notes(model, spec), *([] if self.sees else ["This model reads texts only."])],
         )
 
