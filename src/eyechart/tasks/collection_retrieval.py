@@ -84,7 +84,9 @@ def _vectors(
         out[spoken] += texts
     if shown:
         out[shown] += images.vectors[[place[str(items[i].image)] for i in shown]]
-    return unit(out), notices
+    both = np.intersect1d(spoken, shown).astype(np.int64)
+    out[both] = unit(out[both])
+    return out, notices
 
 
 def score(prediction: CollectionPrediction, settings: Mapping[str, Any]) -> Outcome:
@@ -97,8 +99,7 @@ def score(prediction: CollectionPrediction, settings: Mapping[str, Any]) -> Outc
     judged = ranked.judged_queries(collection)
     counted = {query.id for query in judged.queries}
     chosen = [i for i, query in enumerate(collection.queries) if query.id in counted]
-    vectors = ranked.comparable(prediction.queries[chosen], prediction.documents, "cosine")
-    ranking = ranked.rank_all(judged, *vectors)
+    ranking = ranked.rank_all(judged, prediction.queries[chosen], prediction.documents)
     ks = sorted({*settings["recall_k"], 10, *(ranked.KS if settings.get("metrics") == "full" else ())})
     outcome = ranked.score(judged, ranking, collection, ks)
     kinds = [_kind(document) for document in collection.documents]
