@@ -7,8 +7,8 @@ from typing import get_args
 import numpy as np
 import pytest
 
+from eyechart.io.json_text import to_json
 from eyechart.metrics.correlation import pearson, spearman
-from eyechart.results.parse import to_json
 from eyechart.tasks.base import Material
 from eyechart.tasks.groups import group_settings, score_with_groups
 from eyechart.tasks.registry import load_task
