@@ -132,23 +132,22 @@ def test_p_values_are_corrected_over_the_benchmarks(tmp_path):
     }
 
 
-def test_where_lower_is_better_the_smaller_number_wins(two, tmp_path):
-    two(weak=range(30), strong=())
-    for name in ("weak", "strong"):
-        result = read_result(tmp_path / f"{name}.json")
-        turned = {key: replace(metric, lower_is_better=True) for key, metric in result.values.items()}
-        rewrite(tmp_path / f"{name}.json", values=turned)
-    table = table_of(tmp_path)
+def test_where_lower_is_better_the_smaller_number_wins(suite):
+    table = table_of(suite)
+    rows = {model.name: row for row, model in enumerate(table.models)}
+    weak, strong = rows["Tumbling-E"], rows["Snellen-L"]
 
-    (line,) = compare_two(tmp_path)
+    lines = compare(table, weak, strong, metric="nll").lines
 
-    assert line.paired.difference > 0
-    assert line.verdict == "worse"
-    weak = next(row for row, model in enumerate(table.models) if model.name == "weak")
-    assert tied_with_best(table, Column(0, "acc1"), RecordsCache(table)) == [weak]
-    ranking = rank_models(table, RecordsCache(table))
-    assert (ranking.models[0], ranking.ranks[0]) == (weak, (1, 1))
-    assert ranking.means == (0.7, 1.0)
+    assert len(lines) == 4
+    assert all(line.paired.difference < 0 and line.verdict == "better" for line in lines)
+    assert {line.verdict for line in compare(table, strong, weak, metric="nll").lines} == {"worse"}
+    tied = tied_with_best(table, Column(table.benchmarks.index(lines[0].benchmark), "nll"), RecordsCache(table))
+    assert strong in tied
+    assert weak not in tied
+    ranking = rank_models(table, RecordsCache(table), "nll")
+    assert ranking.means == tuple(sorted(ranking.means))
+    assert (ranking.models[-1], ranking.ranks[-1]) == (weak, (6, 6))
 
 
 # ------------------------------------------------------------------------------------------------ what is refused

@@ -8,6 +8,8 @@ import pytest
 
 from eyechart.errors import ResultError, UsageError
 from eyechart.report.load import load_results
+from eyechart.results.older import measures_of
+from eyechart.tasks.registry import TASKS, load_task
 
 CLIP_BENCHMARK = {
     "dataset": "cifar10",
@@ -197,3 +199,9 @@ def test_a_result_cannot_point_its_records_outside_its_folder(tmp_path):
 
     with pytest.raises((ResultError, FileNotFoundError)):
         list(result.iter_records())
+
+
+@pytest.mark.parametrize("task", sorted(TASKS.built_in))
+def test_old_results_stand_among_new_ones_of_the_same_task(task):
+    """What a task measures is known for results of version 0.1, too, which do not tell."""
+    assert measures_of(task) == (load_task(task).measures or task.replace("_", " "))

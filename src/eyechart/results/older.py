@@ -53,7 +53,6 @@ MEASURES: Mapping[str, str] = {
     "knn": "probe",
     "visual_sts": "similarity",
     "image_caption_selection": "selection",
-    "image_caption": "captioning",
     "vlmevalkit": "questions",
 }
 """What a task measures, where that is not its name."""
