@@ -36,6 +36,7 @@ from eyechart.models.towers.checkpoints import LOAD_ERRORS, load_error
 from eyechart.models.towers.fast_images import NOTE, FastImages, is_fast
 from eyechart.models.towers.last_block import shorten_images
 from eyechart.models.towers.no_random_start import no_random_start
+from eyechart.models.towers.sentencepieces import exact_tokenizer
 from eyechart.models.towers.torch_encoder import Inputs, TorchEncoder
 from eyechart.models.towers.torch_tools import describe, quiet_transformers
 from eyechart.models.towers.trim import encode_trimmed, shorten_texts, trim, trimmable
@@ -108,6 +109,9 @@ class OpenClipEncoder(TorchEncoder):
             raise load_error(f"open_clip {spec.label}", error) from error
         if not _has_weights(name, spec):
             notes.append("The weights are random: no tag and no checkpoint was given.")
+        if hasattr(self.tokenizer, "tokenizer"):
+            self.tokenizer.tokenizer, other = exact_tokenizer(self.tokenizer.tokenizer)
+            notes += other
         self.fast = FastImages(self.transform) if is_fast(spec.options) else None
         notes += [NOTE] if self.fast else []
         super().__init__(spec, model)
