@@ -117,6 +117,14 @@ def test_a_cluster_that_has_most_samples_says_nothing_however_many_there_are():
     assert (found.n, found.n_clusters) == (249, 50)
 
 
+def test_without_an_interval_the_p_value_separates_nothing():
+    """Forty images of one sample agree, but what an image of thirty samples would do another time nobody knows."""
+    clusters = [0] * 30 + list(range(1, 41))
+    found = paired_test([1] * 70, [1] * 30 + [0] * 40, clusters)
+    assert found.interval is None
+    assert found.p_value >= 0.05
+
+
 def test_copies_of_a_sample_in_one_cluster_change_nothing():
     rng = np.random.default_rng(0)
     first, second = rng.random((2, 80)) < 0.6

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from eyechart.types import ModelSpec
 from support.zoo import Case, as_array, seeded
-from support.zoo_tokenizers import sentencepiece_model
+from support.zoo_tokenizers import llama_model
 
 CODE = """
 import torch
@@ -58,14 +58,13 @@ class StandIn(PreTrainedModel):
 
 
 def _tokenizer(folder: Path):
-    from transformers import LlamaTokenizer
+    """Save a vocabulary like LLaMA's with Chinese behind it, and return what reads it: SentencePiece."""
+    from sentencepiece import SentencePieceProcessor
 
-    sentencepiece_model(folder / "tokenizer.model")
+    path = llama_model(folder / "tokenizer.model")
     settings = {"tokenizer_class": "LlamaTokenizer", "bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
     (folder / "tokenizer_config.json").write_text(json.dumps(settings | {"add_bos_token": True}))
-    tokenizer = LlamaTokenizer.from_pretrained(folder, add_eos_token=True)
-    tokenizer.pad_token_id, tokenizer.padding_side = 0, "right"
-    return tokenizer
+    return SentencePieceProcessor(model_file=str(path))
 
 
 def _pixels(refs, size: int, *, crop: bool):
@@ -79,9 +78,13 @@ def _pixels(refs, size: int, *, crop: bool):
     return torch.stack([transform(ref.convert("RGB")) for ref in refs])
 
 
-def _ids(tokenizer, strings, padding):
-    prefixed = ["summarize:" + string for string in strings]
-    return tokenizer(prefixed, return_tensors="pt", max_length=80, truncation=True, padding=padding).input_ids
+def _ids(vocabulary, strings, *, full: bool):
+    """Read as LLaMA's original tokenizer does: both marks, cut at 80 tokens, filled up with 0 on the right."""
+    import torch
+
+    rows = [[1, *vocabulary.encode("summarize:" + string)[:78], 2] for string in strings]
+    length = 80 if full else max(map(len, rows))
+    return torch.tensor([row + [0] * (length - len(row)) for row in rows])
 
 
 def folder_form(name: str):
@@ -95,7 +98,7 @@ def folder_form(name: str):
         checkpoint = folder / "InternVL-stand-in"
         checkpoint.mkdir(parents=True)
         (checkpoint / "modeling_stand_in.py").write_text(CODE)
-        tokenizer = _tokenizer(checkpoint)
+        vocabulary = _tokenizer(checkpoint)
         config = {
             "model_type": "internvl_stand_in",
             "auto_map": {"AutoConfig": "modeling_stand_in.StandInConfig", "AutoModel": "modeling_stand_in.StandIn"},
@@ -116,7 +119,7 @@ def folder_form(name: str):
 
         def texts(strings):
             with torch.no_grad():
-                return as_array(model.encode_text(_ids(tokenizer, strings, "max_length")))
+                return as_array(model.encode_text(_ids(vocabulary, strings, full=True)))
 
         weights = (checkpoint / "model.safetensors",)
         return Case(ModelSpec("internvl", name, str(checkpoint)), images, texts, parts=weights)
@@ -228,7 +231,7 @@ def file_form(name: str):
         state = random_state()
         old = {f"transformer.layers.{i}.self_attn.rotary_emb.inv_freq": torch.ones(4) for i in range(DEPTH)}
         torch.save({key: tensor.half() for key, tensor in state.items()} | old, folder / "internvl_c_stand_in.pth")
-        tokenizer = _tokenizer(folder / "chinese_alpaca_lora_7b")
+        vocabulary = _tokenizer(folder / "chinese_alpaca_lora_7b")
         see, read = reference({key: tensor.half().float() for key, tensor in state.items()})
 
         def images(refs):
@@ -237,7 +240,7 @@ def file_form(name: str):
 
         def texts(strings):
             with torch.no_grad():
-                return as_array(read(_ids(tokenizer, strings, True)))
+                return as_array(read(_ids(vocabulary, strings, full=False)))
 
         checkpoint = folder / "internvl_c_stand_in.pth"
         return Case(ModelSpec("internvl", name, str(checkpoint)), images, texts, parts=(checkpoint,))

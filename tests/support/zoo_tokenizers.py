@@ -36,6 +36,24 @@ def sentencepiece_model(path: Path, *, size: int = 200) -> Path:
     return path
 
 
+def llama_model(path: Path) -> Path:
+    """Train a BPE SentencePiece model like LLaMA's, and append Chinese pieces to it, as Chinese-LLaMA-Alpaca did."""
+    import sentencepiece
+    from sentencepiece import sentencepiece_model_pb2
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(CORPUS * 3), model_prefix=str(path.with_suffix("")), model_type="bpe", vocab_size=380,
+        character_coverage=1.0, hard_vocab_limit=False, byte_fallback=True, normalization_rule_name="identity",
+        remove_extra_whitespaces=False, pad_id=-1, unk_id=0, bos_id=1, eos_id=2, minloglevel=2,
+    )  # fmt: skip
+    model = sentencepiece_model_pb2.ModelProto.FromString(path.read_bytes())
+    for piece in ("看着天空", "天空", "着天", "一只", "猫坐", "坐在草"):
+        model.pieces.add(piece=piece, score=0.0)
+    path.write_bytes(model.SerializeToString())
+    return path
+
+
 def clip_tokenizer(folder: Path):
     """Save CLIP's own vocabulary, which open_clip ships, as a transformers tokenizer."""
     tokenizer = _clip_tokenizer()

@@ -292,6 +292,27 @@ class TestSharedImages:
             run_task("knn", make_material(root, random_encoder(), tmp_path))
 
 
+@pytest.mark.parametrize("folds", [None, 3])
+@pytest.mark.parametrize("task", ["knn", "logistic_probe", "linear_probe"])
+def test_an_image_whose_vector_is_zero_is_never_right(tmp_path, task, folds):
+    # Nearly all images are of the first class, which every probe names when it sees nothing.
+    root = write_classification(tmp_path / "data", labels=[0] * 20 + [1] * 4)
+    write_classification(root, split="train", labels=[0] * 20 + [1] * 4, first=1000)
+    encoder = random_encoder()
+    given = encoder.encode_images
+    encoder.encode_images = lambda batch: (
+        given(batch) * (np.array([pixels[0, 0, 0] for pixels in batch]) > 100)[:, None]
+    )
+    material = make_material(root, encoder, tmp_path)
+
+    outcome = run_task(task, material, folds=folds, fewshot_epochs=2)
+
+    zero = ~material.encoder.images(material.manifest).vectors.any(axis=1)
+    assert 0 < zero.sum() < 24
+    assert not any(record["correct"] for record, nothing in zip(outcome.records, zero, strict=True) if nothing)
+    assert any(record["correct"] for record in outcome.records)
+
+
 class TestFolds:
     """One split, each image scored by what was learnt from the others."""
 

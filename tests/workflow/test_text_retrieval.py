@@ -241,7 +241,7 @@ def test_the_prompts_of_the_models_authors_are_used_unless_others_are_given(data
     folder = Path("with-prompts")
     shutil.copytree(minilm(), folder)
     path = folder / "config_sentence_transformers.json"
-    by_hand = {"prompts": {"query": "q: ", "document": "d: "}}
+    by_hand = {"prompts": {"query": "a photo of: ", "document": "The stock market fell again today. "}}
     saved = {**json.loads(path.read_text()), **by_hand, "default_prompt_name": default}
     path.write_text(json.dumps(saved))
 

@@ -144,7 +144,7 @@ def _probe(parser: argparse.ArgumentParser) -> None:
 
 
 def _questions(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("questions to models that write")
+    group = parser.add_argument_group("questions to generative models")
     add = group.add_argument
     add("--mode", default="all", choices=["all", "infer", "eval"], help="ask and score, only ask, only score")
     add("--api_base", default="", help="address of an OpenAI-compatible server, up to /v1 (--model_type api)")

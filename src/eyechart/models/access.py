@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from functools import partial
+from typing import Any
 
 from eyechart.api import Budget, Secret
 
@@ -20,3 +22,10 @@ class Access:
     batch_size: int = 4
     """Conversations per forward pass of a local model; texts per request of a remote encoder."""
     budget: Budget = field(default_factory=Budget)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Travel to another process, which counts anew. A cap stays here: nobody could count for all of them."""
+        if self.budget.max_requests is not None or self.budget.max_tokens is not None:
+            raise TypeError("a cap on requests or tokens holds in one process only")
+        kept: dict[str, Any] = {part.name: getattr(self, part.name) for part in fields(self) if part.name != "budget"}
+        return (partial(Access, **kept), ())

@@ -29,10 +29,11 @@ def mean_recall_interval(correct: ArrayLike, labels: ArrayLike, level: float = 0
     z2 = widened_z2(level, units)
     more = z2 * float((weights**2).sum()) / float(weights.sum()) ** 2
     hits = np.bincount(inverse, weights=values)
-    recalls = (hits + more / 2) / (counts + more)
-    middle = float(recalls.mean())
-    seen = recalls * (1 - recalls) / np.maximum(counts + more - 1, more)
-    variances = np.where(counts == 1, middle * (1 - middle), seen)
-    half = float(np.sqrt(z2 * variances.sum())) / classes
     mean = float((hits / counts).mean())
+    recalls = (hits + more / 2) / (counts + more)
+    single = (mean + more / 2) / (1 + more)
+    seen = recalls * (1 - recalls) / np.maximum(counts + more - 1, more)
+    variances = np.where(counts == 1, single * (1 - single), seen)
+    half = float(np.sqrt(z2 * variances.sum())) / classes
+    middle = float(recalls.mean())
     return Interval(max(0.0, min(mean, middle - half)), min(1.0, max(mean, middle + half)))

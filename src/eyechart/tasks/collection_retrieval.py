@@ -84,7 +84,9 @@ def _vectors(
         out[spoken] += texts
     if shown:
         out[shown] += images.vectors[[place[str(items[i].image)] for i in shown]]
-    return unit(out), notices
+    both = np.intersect1d(spoken, shown).astype(np.int64)
+    out[both] = unit(out[both])
+    return out, notices
 
 
 def score(prediction: CollectionPrediction, settings: Mapping[str, Any]) -> Outcome:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +12,9 @@ from eyechart.manifest import Entry, Failure, Manifest
 from eyechart.metrics.vectors import Vectors, all_alike, unit, zero_rows
 from eyechart.tasks.base import Material
 from eyechart.types import Notice
+
+MANY = 3
+"""Two different images or texts may have one vector by chance, but not so many."""
 
 
 @dataclass(frozen=True)
@@ -31,27 +34,26 @@ def encode_images(material: Material, manifest: Manifest | None = None, *, norma
     manifest = material.manifest if manifest is None else manifest
     embedded = material.encoder.images(manifest)
     digests = manifest.digests[embedded.kept]
-    different = len(digests) > 1 and bool((digests != digests[0]).any())
     vectors = unit(embedded.vectors) if normalize else embedded.vectors
-    vectors, notices = _that_say_something(vectors, "images", different=different)
+    vectors, notices = _that_say_something(vectors, "images", map(bytes, digests))
     return EncodedImages(vectors, digests, manifest.take(embedded.kept), embedded.failures, notices)
 
 
 def encode_texts(material: Material, texts: Sequence[str]) -> tuple[Vectors, tuple[Notice, ...]]:
     """Encode texts of the job's language to unit vectors, one row each."""
     vectors = unit(material.encoder.texts(texts, language=material.language))
-    return _that_say_something(vectors, "texts", different=len(set(texts)) > 1)
+    return _that_say_something(vectors, "texts", texts)
 
 
-def _that_say_something(vectors: Vectors, what: str, *, different: bool) -> tuple[Vectors, tuple[Notice, ...]]:
-    """Make vectors zero if they are all the same although what they stand for is not.
+def _that_say_something(vectors: Vectors, what: str, contents: Iterable[object]) -> tuple[Vectors, tuple[Notice, ...]]:
+    """Make vectors zero if they are all the same although their contents are not.
 
     A model that gives everything one vector has not looked. By luck it might still name the commonest class, or the
     caption that people would choose without the image; as zero vectors are never right, it gets nothing.
     """
     zero = zero_rows(vectors)
     count = int(zero.sum())
-    if different and count < len(vectors) and all_alike(vectors[~zero]):
+    if count < len(vectors) and all_alike(vectors[~zero] if count else vectors) and len(set(contents)) >= MANY:
         message = f"All {len(vectors)} {what} have the same vector: the model does not tell them apart."
         return np.zeros_like(vectors), (Notice("constant_vectors", len(vectors), message),)
     if not count:

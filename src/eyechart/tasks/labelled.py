@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,18 @@ from eyechart.types import MeanOf, Metric, Notice
 Ints = NDArray[np.int64]
 
 
+@dataclass(frozen=True)
+class LabelChance:
+    """What a classifier gets that never looks."""
+
+    accuracy: Callable[[int], float]
+    """Within k guesses."""
+    recall: float
+    """The mean over classes."""
+
+
 def label_metrics(
-    ranking: LabelRanking, labels: Ints, n_classes: int, chance: Callable[[int], float], *, prefix: str = "", full: bool
+    ranking: LabelRanking, labels: Ints, n_classes: int, chance: LabelChance, *, prefix: str = "", full: bool
 ) -> dict[str, Metric]:
     """Compute acc1, acc5 (from five classes on) and mean_per_class_recall; with ``full`` also f1_macro.
 
@@ -26,16 +37,16 @@ def label_metrics(
         ranking: Where the true class stands for each sample.
         labels: The true classes.
         n_classes: How many there are to choose from.
-        chance: The accuracy at k of a scorer that never looks.
+        chance: What a classifier gets that never looks.
         prefix: Of the metrics' names.
         full: Whether the less common metrics are wanted too.
     """
-    metrics = {f"{prefix}acc{k}": _accuracy(ranking.ranks, k, chance(k)) for k in (1, 5) if n_classes >= k}
+    metrics = {f"{prefix}acc{k}": _accuracy(ranking.ranks, k, chance.accuracy(k)) for k in (1, 5) if n_classes >= k}
     correct = ranking.ranks == 1
     metrics[f"{prefix}mean_per_class_recall"] = measured(
         float(np.mean(list(per_class_recall(correct, labels, n_classes).values()))),
         stats.mean_recall_interval(correct, labels),
-        chance=1 / n_classes,
+        chance=chance.recall,
         n=len(labels),
         mean_of=MeanOf("rank", 1, balance="label"),
     )

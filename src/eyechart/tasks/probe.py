@@ -15,7 +15,7 @@ from eyechart.metrics.classification import per_class_recall, rank_scores
 from eyechart.metrics.vectors import Vectors
 from eyechart.tasks.base import Material, Prediction, Task, need_samples
 from eyechart.tasks.encoded import EncodedImages, encode_images
-from eyechart.tasks.labelled import label_metrics, label_notices, label_records, labels_of, wants_full
+from eyechart.tasks.labelled import LabelChance, label_metrics, label_notices, label_records, labels_of, wants_full
 from eyechart.tasks.shots import curve_settings, few_per_class, fold_of, fold_settings, hold_out
 from eyechart.tasks.training import Features, Ints, Learned, training_data
 from eyechart.types import Notice, Outcome
@@ -142,11 +142,7 @@ class Probe(Task):
         labels = labels_of(prediction.entries)
         ranking = rank_scores(prediction.scores, labels)
         n_classes = max(len(prediction.info.classnames), prediction.scores.shape[1])
-        commonest = np.argsort(-prediction.train_counts, kind="stable")
-
-        def chance(k: int) -> float:
-            return float(np.isin(labels, commonest[:k]).mean())
-
+        chance = _chance_of_the_commonest(prediction.train_counts, labels, n_classes)
         return Outcome(
             metrics=label_metrics(ranking, labels, n_classes, chance, prefix=self.prefix, full=wants_full(settings)),
             records=label_records(prediction.entries, ranking),
@@ -157,3 +153,15 @@ class Probe(Task):
                 **prediction.details,
             },
         )
+
+
+def _chance_of_the_commonest(train_counts: Ints, labels: Ints, n_classes: int) -> LabelChance:
+    """Return what a classifier gets that always names the commonest training classes."""
+    commonest = np.argsort(-train_counts, kind="stable")
+    judged = np.unique(labels)
+
+    def accuracy_at(k: int) -> float:
+        return float(np.isin(labels, commonest[:k]).mean())
+
+    # Of the classes that occur it gets one right and the others wrong.
+    return LabelChance(accuracy_at, recall=max(1 / n_classes, float((judged == commonest[0]).mean())))

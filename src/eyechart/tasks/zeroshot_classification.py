@@ -32,7 +32,7 @@ from eyechart.metrics.vectors import Vectors, zero_rows
 from eyechart.tasks import classifier_files, prompt_study
 from eyechart.tasks.base import Material, Prediction, Task, need_samples
 from eyechart.tasks.encoded import encode_images, encode_texts
-from eyechart.tasks.labelled import label_metrics, label_notices, label_records, labels_of, wants_full
+from eyechart.tasks.labelled import LabelChance, label_metrics, label_notices, label_records, labels_of, wants_full
 from eyechart.tasks.measured import measured
 from eyechart.tasks.prompts import (
     check_template,
@@ -154,7 +154,8 @@ def _score_one(prediction: ClassificationPrediction, settings: Mapping[str, Any]
     ranking = rank_labels(prediction.images, prediction.classes, labels, prediction.info.classnames)
     correct = ranking.ranks == 1
     full = wants_full(settings)
-    metrics = label_metrics(ranking, labels, n_classes, partial(stats.chance_accuracy, n_classes), full=full)
+    chance = LabelChance(partial(stats.chance_accuracy, n_classes), recall=1 / n_classes)
+    metrics = label_metrics(ranking, labels, n_classes, chance, full=full)
     if settings.get("main_metric") == F1_DATACOMP:
         metrics[F1_DATACOMP] = Metric(f1_macro(predicted_classes(ranking, labels), labels), n=len(labels))
     details = _details(prediction.info) | {"per_class_recall": per_class_recall(correct, labels, n_classes)}

@@ -15,7 +15,6 @@ from eyechart.types import ModelSpec, Role
 REQUEST_SIZE = 32
 """Texts per request: hosted services refuse many more."""
 TEXT_BATCH = 32
-TEXT_FAMILY = "sentence-transformers"
 LOCAL_BATCH = 8
 """Images per forward pass of a local generator, at most: a batch of 128 prompts with images fits nowhere."""
 WITHOUT_EFFECT = frozenset({"show_progress_bar", "normalize_embeddings", "convert_to_tensor", "convert_to_numpy"})
@@ -79,9 +78,7 @@ def text_spec(entry: TextModel, access: Access) -> ModelSpec:
         "trust_remote_code": entry.trust_remote_code,
         **_from_hub(entry, entry.model_name_or_path),
     }
-    family = "cross-encoder" if entry.is_cross_encoder else entry.model_type or TEXT_FAMILY
-    if family == TEXT_FAMILY:
-        options["prompts"] = "given"  # by role, with the texts
+    family = "cross-encoder" if entry.is_cross_encoder else entry.model_type or "sentence-transformers"
     name, precision = entry.model_name_or_path, _precision(entry.precision)
     return ModelSpec(family, name, entry.pretrained, precision, entry.device, _given(options), access=access)
 

@@ -22,6 +22,7 @@ from eyechart.models import hub
 from eyechart.models.encoders.transformers import LIBRARIES
 from eyechart.models.identity import content_identity
 from eyechart.models.towers.checkpoints import LOAD_ERRORS, load_error, load_strictly, read_state
+from eyechart.models.towers.sentencepieces import exact_tokenizer
 from eyechart.models.towers.torch_encoder import Inputs, TorchEncoder
 from eyechart.models.towers.torch_tools import describe, input_type, quiet_transformers
 from eyechart.types import ModelSpec
@@ -87,7 +88,8 @@ class InternVLEncoder(TorchEncoder):
         variant = VARIANTS[spec.name]
         self.mode = variant.mode
         load = _from_folder if variant.folder else _from_file
-        model, self.tokenizer, size, notes = load(spec)
+        model, tokenizer, size, notes = load(spec)
+        self.tokenizer, other = exact_tokenizer(tokenizer)
         self.padding = "max_length" if variant.folder else True
         self.takes_mode = "mode" in inspect.signature(model.encode_image).parameters
         self.transform = make_transform(size, crop=variant.crop)
@@ -96,7 +98,7 @@ class InternVLEncoder(TorchEncoder):
             transform=f"{self.mode} | {describe(self.transform)} | {PREFIX!r} {self.padding} {CONTEXT}",
             image_size=size,
             context_length=CONTEXT,
-            notes=notes,
+            notes=[*notes, *other],
         )
 
     def prepare_image(self, image: Image.Image) -> NDArray[np.float32]:

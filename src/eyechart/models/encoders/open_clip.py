@@ -26,7 +26,7 @@ from PIL import Image
 from eyechart.errors import ModelError, missing_extra, unknown_name
 from eyechart.io.media import ImageRef, to_rgb
 from eyechart.models import hub
-from eyechart.models.encoders.open_clip_files import FOLDER, HUB, folder_of, places, plain_name, tags
+from eyechart.models.encoders.open_clip_files import FOLDER, HUB, architecture, folder_of, places, plain_name, tags
 from eyechart.models.encoders.open_clip_texts import count_tokens, describe_tokenizer, nllb_code
 from eyechart.models.family import check_path
 from eyechart.models.folders import OPEN_CLIP
@@ -36,15 +36,18 @@ from eyechart.models.towers.checkpoints import LOAD_ERRORS, load_error
 from eyechart.models.towers.fast_images import NOTE, FastImages, is_fast
 from eyechart.models.towers.last_block import shorten_images
 from eyechart.models.towers.no_random_start import no_random_start
+from eyechart.models.towers.sentencepieces import exact_tokenizer
 from eyechart.models.towers.torch_encoder import Inputs, TorchEncoder
 from eyechart.models.towers.torch_tools import describe, quiet_transformers
 from eyechart.models.towers.trim import encode_trimmed, shorten_texts, trim, trimmable
-from eyechart.types import ModelSpec
+from eyechart.types import ModelSpec, digest_json
 
 if TYPE_CHECKING:
     import torch
 
 QUICK = "-quickgelu"
+NAMES = ("hf_tokenizer_name", "hf_model_name")
+"""Where an architecture takes its tokenizer and text tower from; what they are is digested when they are loaded."""
 
 
 class OpenClipFamily:
@@ -106,6 +109,9 @@ class OpenClipEncoder(TorchEncoder):
             raise load_error(f"open_clip {spec.label}", error) from error
         if not _has_weights(name, spec):
             notes.append("The weights are random: no tag and no checkpoint was given.")
+        if hasattr(self.tokenizer, "tokenizer"):
+            self.tokenizer.tokenizer, other = exact_tokenizer(self.tokenizer.tokenizer)
+            notes += other
         self.fast = FastImages(self.transform) if is_fast(spec.options) else None
         notes += [NOTE] if self.fast else []
         super().__init__(spec, model)
@@ -118,7 +124,7 @@ class OpenClipEncoder(TorchEncoder):
         context = getattr(self.tokenizer, "context_length", None)
         seeing = f"{'fast ' if self.fast else ''}{describe(self.transform)}"
         self.card = self.make_card(
-            transform=f"{seeing} | {describe_tokenizer(self.tokenizer)} | {_activation(self.model)}",
+            transform=f"{seeing} | {describe_tokenizer(self.tokenizer)} | {_activation(self.model)} | {_shape(spec)}",
             image_size=int(size[0]) if isinstance(size, tuple | list) else size,
             context_length=context,
             notes=notes,
@@ -214,6 +220,13 @@ def _quick_gelu(name: str, spec: ModelSpec) -> tuple[bool, list[str]]:
         )
         return False, [note]
     return False, []
+
+
+def _shape(spec: ModelSpec) -> str:
+    """Digest the architecture: heads, pooling and the like are no weights, but decide the vectors."""
+    config = architecture(spec) or {}
+    text = {key: value for key, value in config.get("text_cfg", {}).items() if key not in NAMES}
+    return digest_json({**config, "text_cfg": text})
 
 
 def _activation(model: Any) -> str:

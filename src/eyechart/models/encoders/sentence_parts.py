@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from eyechart.errors import ModelError
 from eyechart.models import hub
 from eyechart.models.towers.checkpoints import LOAD_ERRORS, load_error
+from eyechart.models.towers.sentencepieces import disagreements
 from eyechart.models.towers.small_files import read_json
 from eyechart.models.towers.torch_tools import quiet_transformers
 from eyechart.types import ModelSpec
@@ -44,6 +46,12 @@ def load_pipeline(spec: ModelSpec, source: str) -> Any:
             model = (_pooled if spec.options.get("pooling_mode") else _as_saved)(spec, source)
     except (*LOAD_ERRORS, ImportError, AttributeError) as error:
         raise load_error(f"sentence-transformers {source}", error) from error
+    other = disagreements(model.tokenizer)
+    if other:
+        raise ModelError(
+            f"{source}: transformers reads {other[0]!r} otherwise than SentencePiece, which it was trained with.",
+            advice="Its vocabulary is of another kind than its tokenizer's class expects.",
+        )
     if spec.options.get("max_seq_length") or (model.max_seq_length is None and _only_reads(model)):
         model.max_seq_length = _length(model, spec.options.get("max_seq_length"))
     return model

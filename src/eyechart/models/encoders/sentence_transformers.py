@@ -62,7 +62,7 @@ class SentenceTransformersEncoder(TorchEncoder):
 
     def __init__(self, spec: ModelSpec) -> None:
         model = load_pipeline(spec, source_of(spec))
-        self.pipeline = model
+        self.pipeline, self.tokenizer = model, model.tokenizer
         self.sees = "image" in (getattr(model, "modalities", None) or ["text"])
         self.prompt = prompt_of(model, spec)
         super().__init__(spec, model)
@@ -71,7 +71,7 @@ class SentenceTransformersEncoder(TorchEncoder):
             transform=f"{_describe(model)} | prompt {self.prompt!r} | {length}",
             context_length=length if length and length < NO_LIMIT else None,
             similarity=model.similarity_fn_name,
-            prompts={} if self.prompt else own_prompts(spec),
+            prompts=own_prompts(spec),
             notes=[*prompt_notes(model, spec), *([] if self.sees else ["This model reads texts only."])],
         )
 
@@ -96,7 +96,7 @@ class SentenceTransformersEncoder(TorchEncoder):
     def token_counts(self, texts: Sequence[str]) -> list[int]:
         """Count tokens before the cut."""
         full = [self.prompt + text for text in texts]
-        return [len(row) for row in self.pipeline.tokenizer(full, truncation=False, verbose=False)["input_ids"]]
+        return [len(row) for row in self.tokenizer(full, truncation=False, verbose=False)["input_ids"]]
 
     def image_features(self, model: Any, pixels: torch.Tensor) -> torch.Tensor:
         """Run all modules on images."""

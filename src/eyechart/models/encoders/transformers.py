@@ -23,6 +23,7 @@ from eyechart.models.family import check_path
 from eyechart.models.identity import content_identity
 from eyechart.models.towers.checkpoints import LOAD_ERRORS, load_error
 from eyechart.models.towers.preprocess import check_config, check_scaled, shorter_edge
+from eyechart.models.towers.sentencepieces import exact_tokenizer
 from eyechart.models.towers.small_files import broken_file
 from eyechart.models.towers.torch_encoder import Inputs, TorchEncoder
 from eyechart.models.towers.torch_tools import number, quiet_transformers
@@ -75,7 +76,7 @@ class TransformersEncoder(TorchEncoder):
         model, self.processor = load_pair(spec)
         kind = KINDS.get(model.config.model_type, ReadingKind())
         self.head = HEADS.get(type(model).__name__, PLAIN)
-        self.tokenizer = self.processor.tokenizer
+        self.tokenizer, notes = exact_tokenizer(self.processor.tokenizer)
         self.padding = kind.padding
         self.context = context_length(model.config, self.tokenizer, kind, spec.options.get("context_length"))
         self.lower = kind.lower and _keeps_case(self.tokenizer)
@@ -89,7 +90,7 @@ class TransformersEncoder(TorchEncoder):
             transform=f"{seeing} | {reading}",
             image_size=getattr(vision, "image_size", None),
             context_length=self.context,
-            notes=[kind.note] if kind.note else [],
+            notes=[*notes, *([kind.note] if kind.note else [])],
         )
 
     def prepare_image(self, image: Image.Image) -> NDArray[np.float32]:

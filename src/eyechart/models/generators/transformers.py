@@ -18,6 +18,7 @@ from eyechart.models.generators.batches import answer_in_batches, drop
 from eyechart.models.generators.images import for_model
 from eyechart.models.identity import content_identity
 from eyechart.models.towers.checkpoints import LOAD_ERRORS, load_error
+from eyechart.models.towers.structure import structure_digest, tokenizer_digest
 from eyechart.models.towers.torch_tools import autocast, choose_device, count_parameters, input_type, weights_digest
 from eyechart.types import Answer, Message, ModelCard, ModelSpec, Part, Prompt, digest_json
 
@@ -89,13 +90,17 @@ class TransformersGenerator:
             family="transformers",
             name=spec.name,
             weights_digest=weights_digest(self.model),
-            transform=digest_json([self.settings, self.max_edge, self.processor.chat_template, self._pixels()]),
+            transform=digest_json([self.settings, self.max_edge, self._structure()]),
             precision=spec.precision,
             parameters=count_parameters(self.model),
         )
 
-    def _pixels(self) -> str:
-        return str(self.processor.image_processor.to_json_string())
+    def _structure(self) -> list[str]:
+        """Return all that changes the answers, besides weights and settings."""
+        generation = self.model.generation_config.to_json_string(ignore_metadata=True)
+        pixels = self.processor.image_processor.to_json_string()
+        parts = [structure_digest(self.model), tokenizer_digest(self.tokenizer), generation, pixels]
+        return [*map(str, parts), str(self.processor.chat_template)]
 
     def generate(self, messages: Sequence[Message]) -> Answer:
         """Answer one conversation."""

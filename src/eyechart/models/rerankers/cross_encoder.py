@@ -15,8 +15,9 @@ from eyechart.models.family import check_path
 from eyechart.models.identity import content_identity
 from eyechart.models.rerankers.reranker import Shortlist
 from eyechart.models.towers.checkpoints import LOAD_ERRORS, load_error
+from eyechart.models.towers.structure import structure_digest, tokenizer_digest
 from eyechart.models.towers.torch_tools import choose_device, count_parameters, input_type, weights_digest
-from eyechart.types import ModelCard, ModelSpec
+from eyechart.types import ModelCard, ModelSpec, digest_json
 
 BATCH = 32
 
@@ -69,7 +70,14 @@ class CrossEncoderReranker:
             family="cross-encoder",
             name=spec.name,
             weights_digest=weights_digest(self.model.model),
-            transform=f"max_length {spec.options.get('max_seq_length')}",
+            transform=digest_json(
+                [
+                    self.model.max_seq_length,
+                    str(self.model.activation_fn),
+                    structure_digest(self.model),
+                    tokenizer_digest(self.model.tokenizer),
+                ]
+            ),
             precision=spec.precision,
             parameters=count_parameters(self.model.model),
         )

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from eyechart.models.towers.autotune import CpuAutotuner, count_rows, take
+from eyechart.models.towers.structure import structure_digest, tokenizer_digest
 from eyechart.models.towers.torch_tools import (
     autocast,
     cast,
@@ -44,6 +45,8 @@ class TorchEncoder(ABC):
     """A model on one device or several: the batch is split between its replicas."""
 
     family: str
+    tokenizer: Any
+    """Set by the family before it makes its card."""
     card: ModelCard
     """Set by the family at the end of its loading, with `make_card`."""
 
@@ -60,6 +63,7 @@ class TorchEncoder(ABC):
             "logit_scale": self.logit_scale(model),
             "logit_bias": self.logit_bias(model),
         }
+        self._structure = structure_digest(model)
         self.model = cast(model, spec.precision).eval()
         self._replicas = [self.model.to(self.devices[0])]
         self._replicas += [copy.deepcopy(self.model).to(device) for device in self.devices[1:]]
@@ -142,7 +146,7 @@ class TorchEncoder(ABC):
         known = {
             "family": self.family,
             "name": self.spec.label,
-            "transform": f"{transform} | {self._token_digest()}",
+            "transform": f"{transform} | {self._token_digest()} | {self._structure}",
             "precision": self.precision,
             "context_length": context_length,
             "embedding_dim": int(self.encode_texts(["a"]).shape[1]),
@@ -151,9 +155,9 @@ class TorchEncoder(ABC):
         return ModelCard(**(known | self._facts | facts))
 
     def _token_digest(self) -> str:
-        """Digest what the tokenizer makes of a few texts: another vocabulary or cleaning is another model."""
-        inputs = self.tokenize(PROBE_TEXTS, "en")
-        return f"tokens {digest_json({name: value.tolist() for name, value in inputs.items()})}"
+        """Digest the tokenizer, and what becomes of a few texts: another vocabulary or cleaning is another model."""
+        inputs = {name: value.tolist() for name, value in self.tokenize(PROBE_TEXTS, "en").items()}
+        return f"tokens {digest_json([inputs, tokenizer_digest(self.tokenizer)])}"
 
     def _nothing(self) -> Vectors:
         return np.empty((0, self.card.embedding_dim or 0), np.float32)

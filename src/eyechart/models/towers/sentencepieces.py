@@ -1,0 +1,135 @@
+"""SentencePiece vocabularies as SentencePiece reads them.
+
+transformers 5 rebuilds most of them with another library. That gives the same tokens for ordinary vocabularies, but not
+for one with pieces that were appended later (Chinese behind LLaMA's, as InternVL has it; symbols of one's own), nor for
+one of the other algorithm than the class expects. Both are asked the same texts when a model is loaded. If they
+disagree, the tokens are SentencePiece's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from eyechart.models import hub
+
+FILES = ("spiece.model", "sentencepiece.bpe.model", "tokenizer.model")
+PROBES = (
+    "a photo of a cat",
+    "Two DOGS, 3 houses & a tree (really?)",
+    "two  spaces, a tab\tand a space at the end ",
+    "ein Käfer auf der Wiese",
+    "一只猫坐在草地上看着天空",
+    "\ufb01ne \ufb01gures \u00bd \uff26\uff35\uff2c\uff2c",
+    "😀",
+)
+TRIED = 1000
+"""Pieces at each end of a vocabulary that are tried: that is where others are put."""
+NOTE = "transformers would read some texts otherwise than SentencePiece does; they are read as SentencePiece does."
+
+
+def exact_tokenizer(tokenizer: Any) -> tuple[Any, list[str]]:
+    """Return a tokenizer that gives SentencePiece's tokens, and a note if that is not the one that was given."""
+    pieces = _pieces(tokenizer)
+    if pieces is None or not any(_disagreements(tokenizer, pieces, _texts(pieces.model))):
+        return tokenizer, []
+    return pieces, [NOTE]
+
+
+def disagreements(tokenizer: Any) -> list[str]:
+    """Return the ordinary texts that a tokenizer reads otherwise than SentencePiece does."""
+    pieces = _pieces(tokenizer)
+    return list(_disagreements(tokenizer, pieces, PROBES)) if pieces is not None else []
+
+
+class PieceTokenizer:
+    """A tokenizer of transformers whose tokens are SentencePiece's: marks, padding and the rest are its own."""
+
+    def __init__(self, tokenizer: Any, file: Path) -> None:
+        from sentencepiece import SentencePieceProcessor
+
+        self.inner = tokenizer
+        self.model = SentencePieceProcessor(model_file=str(file))
+        names = [self.model.id_to_piece(i) for i in range(self.model.get_piece_size())]
+        self.ids: list[int] = tokenizer.convert_tokens_to_ids(names)
+        self.lower = tokenizer("A")["input_ids"] == tokenizer("a")["input_ids"]
+
+    @property
+    def sp_model(self) -> Any:
+        """Return the vocabulary."""
+        return self.model
+
+    @property
+    def src_lang(self) -> str | None:
+        """Return the language, of a tokenizer that wants to know it."""
+        return getattr(self.inner, "src_lang", None)
+
+    @src_lang.setter
+    def src_lang(self, language: str) -> None:
+        self.inner.src_lang = language
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+    def body(self, text: str) -> list[int]:
+        """Return the tokens of a text, without marks."""
+        return [self.ids[i] for i in self.model.encode(text.lower() if self.lower else text)]
+
+    def __call__(
+        self,
+        texts: str | Sequence[str],
+        *,
+        add_special_tokens: bool = True,
+        truncation: bool = False,
+        max_length: int | None = None,
+        padding: bool | str = False,
+        return_tensors: str | None = None,
+        **_: Any,
+    ) -> Any:
+        """Tokenise as transformers does: cut so that the marks stay, then pad."""
+        before, after = self._marks() if add_special_tokens else ([], [])
+        room = (max_length or self.inner.model_max_length) - len(before) - len(after) if truncation else None
+        rows = [[*before, *self.body(text)[:room], *after] for text in ([texts] if isinstance(texts, str) else texts)]
+        filled = {"input_ids": rows[0] if isinstance(texts, str) else rows}
+        full = max_length if padding == "max_length" else None
+        return self.inner.pad(filled, padding=padding, max_length=full, return_tensors=return_tensors)
+
+    def _marks(self) -> tuple[list[int], list[int]]:
+        """Return what stands before and after a text."""
+        inside = self.inner("a", add_special_tokens=False)["input_ids"]
+        whole = self.inner("a")["input_ids"]
+        start = next(i for i in range(len(whole)) if whole[i : i + len(inside)] == inside)
+        return whole[:start], whole[start + len(inside) :]
+
+
+def _pieces(tokenizer: Any) -> PieceTokenizer | None:
+    """Return the same tokenizer on SentencePiece, if it has such a vocabulary and does not use it itself."""
+    if find_spec("sentencepiece") is None or hasattr(tokenizer, "sp_model"):
+        return None
+    source = str(getattr(tokenizer, "name_or_path", ""))
+    folder = Path(source) if source and Path(source).is_dir() else hub.cached_folder(source) if source else None
+    file = next((folder / name for name in FILES if (folder / name).is_file()), None) if folder else None
+    return PieceTokenizer(tokenizer, file) if file is not None else None
+
+
+def _texts(model: Any) -> Iterator[str]:
+    """Yield texts that would show a difference: ordinary ones, and pieces that may have been appended."""
+    yield from PROBES
+    size = model.get_piece_size()
+    for number in {*range(min(TRIED, size)), *range(max(0, size - TRIED), size)}:
+        if not (model.is_control(number) or model.is_unknown(number) or model.is_byte(number)):
+            piece = model.id_to_piece(number).replace("▁", " ")
+            yield from (f"{piece} a".lstrip(), f"a {piece}b", f"a{piece} b")
+
+
+def _disagreements(tokenizer: Any, pieces: PieceTokenizer, texts: Iterator[str] | Sequence[str]) -> Iterator[str]:
+    model = pieces.model
+    numbers = {mark: model.piece_to_id(mark) for mark in tokenizer.all_special_tokens if mark}
+    marks = [mark for mark, number in numbers.items() if model.is_control(number) or model.is_unknown(number)]
+    for text in texts:
+        if not any(mark in text for mark in marks):
+            read = tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
+            if list(read) != pieces.body(text):
+                yield text
