@@ -10,6 +10,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
+from contextlib import chdir
 from pathlib import Path
 
 from PIL import Image
@@ -38,10 +39,11 @@ def make_reports(folder: Path) -> dict[str, Path]:
     """Make the reports to photograph."""
     from support.make_results import make_answers, make_suite
 
-    suite, answers = make_suite(folder / "suite", n=300, thumbnails=60), make_answers(folder / "answers", n=64)
+    with chdir(folder):  # so that the page shows short paths
+        suite, answers = make_suite(Path("suite"), n=300, thumbnails=60), make_answers(Path("answers"), n=64)
     commands = {
-        "suite": ["report", str(suite), "--title", "Six small models"],
-        "answers": ["report", str(answers), "--title", "Two small generators"],
+        "suite": ["report", str(folder / suite), "--title", "Six small models"],
+        "answers": ["report", str(folder / answers), "--title", "Two small generators"],
         "published": ["report", "--reference", "internvl", "--title", "InternVL, as published"],
         "demo": ["demo", "--quiet", "--output", str(folder / "demo")],
     }

@@ -15,6 +15,7 @@ from eyechart import read_result
 from eyechart.cli import build
 from eyechart.errors import ResultError
 from eyechart.report.compare import compare
+from eyechart.report.functions import FUNCTIONS
 from eyechart.report.load import load_results
 from eyechart.report.means import align, read_checked, rows_of
 from eyechart.report.page.payload import make_payload
@@ -117,6 +118,16 @@ def test_every_mean_that_a_task_declares_is_one(suite):
                 assert rows_of(read, metric.mean_of).mean() == pytest.approx(metric.value, abs=1e-6), name
                 checked += 1
     assert checked > 150
+
+
+def test_where_scores_tie_the_function_over_records_gives_the_metric_that_the_task_wrote(suite, tmp_path):
+    """A model that knows none of these colours: all of its scores are equal."""
+    result = sit(suite.parent / "data" / "market", tmp_path / "r.json", "model")
+    read = read_checked(result)
+    metric = result.values["mean_average_precision"]
+
+    assert np.unique(read.scores).size == 1
+    assert FUNCTIONS[metric.function].value(read.scores, read.present) == pytest.approx(metric.value, abs=1e-12)
 
 
 # ------------------------------------------------------------------------------------------- files that were changed
