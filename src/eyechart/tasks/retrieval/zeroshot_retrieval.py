@@ -9,9 +9,10 @@ from typing import Any, cast
 import numpy as np
 
 from eyechart.errors import UsageError
-from eyechart.tasks import collection_retrieval
 from eyechart.tasks.base import Material, Prediction, Task, need_samples
-from eyechart.tasks.caption_metrics import (
+from eyechart.tasks.encoded import encode_images, encode_texts
+from eyechart.tasks.retrieval import collection_retrieval
+from eyechart.tasks.retrieval.caption_metrics import (
     DISTINCT,
     full_metrics,
     mean_recall,
@@ -19,10 +20,9 @@ from eyechart.tasks.caption_metrics import (
     recalls_distinct,
     with_repeats,
 )
-from eyechart.tasks.caption_records import search_records
-from eyechart.tasks.caption_search import RetrievalPrediction, Search, search, search_distinct
-from eyechart.tasks.collection_retrieval import CollectionPrediction
-from eyechart.tasks.encoded import encode_images, encode_texts
+from eyechart.tasks.retrieval.caption_records import search_records
+from eyechart.tasks.retrieval.caption_search import RetrievalPrediction, Search, search, search_distinct
+from eyechart.tasks.retrieval.collection_retrieval import CollectionPrediction
 from eyechart.types import Notice, Outcome
 
 MEAN_RECALL = re.compile(r"mean_recall@(\d+)")
