@@ -60,6 +60,11 @@ $(DEV)/.done: pyproject.toml constraints.txt
 clean:
 	rm -rf $(CORE) $(DEV) .venv-* .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
+# How often each interval holds the truth, by simulation; the table goes into docs/results.md.
+coverage: $(DEV)/.done
+	$(DEV)/bin/python benchmarks/coverage.py
+.PHONY: coverage
+
 SCALE ?= 1
 bench: $(DEV)/.done
 	$(DEV)/bin/python benchmarks/speed.py --scale $(SCALE)
@@ -96,3 +101,14 @@ s3-check:
 	.venv-s3/bin/python -m pip install --quiet --disable-pip-version-check ".[cloud]" $(S3) flask flask-cors pytest pytest-timeout hypothesis
 	.venv-s3/bin/python -m pytest -q -rs tests/core/test_blobs.py
 .PHONY: s3-check
+
+# One input changed at a time; the same number three ways, or a refusal.
+ONLY ?=
+trust: $(DEV)/.done
+	$(DEV)/bin/python benchmarks/trust.py --only "$(ONLY)"
+.PHONY: trust
+
+# Small faults in the core, one at a time: a test must notice each.
+mutants: $(DEV)/.done
+	$(DEV)/bin/python benchmarks/mutants.py --only "$(ONLY)"
+.PHONY: mutants

@@ -22,16 +22,16 @@ from fuzz_mutate import (
     mutate_zip,
 )
 
+from eyechart.compat.vlmevalkit import ImageBaseDataset
 from eyechart.datasets import jsonl, pairs, selection, table, text_collection
+from eyechart.datasets.questions.folders import VARIABLE
+from eyechart.datasets.questions.messages import to_messages
+from eyechart.datasets.questions.tables import load_table
+from eyechart.datasets.questions.xlsx import read_xlsx, write_xlsx
 from eyechart.datasets.webdataset import open_webdataset
 from eyechart.io.media import decode_image
 from eyechart.manifest import read_manifest
 from eyechart.types import DatasetSpec
-from eyechart.vlm.base import ImageBaseDataset
-from eyechart.vlm.folders import VARIABLE
-from eyechart.vlm.messages import to_messages
-from eyechart.vlm.tables import load_table
-from eyechart.vlm.xlsx import read_xlsx, write_xlsx
 
 Mutate = Callable[[Random, Sequence[bytes], Sequence[bytes]], bytes]
 

@@ -17,13 +17,13 @@ from eyechart.datasets.classes import read_class_texts
 from eyechart.datasets.text_lists import as_names, as_templates, find_entry
 from eyechart.report.load import load_results, read_any
 from eyechart.report.page import make_page
-from eyechart.report.payload import make_payload
+from eyechart.report.page.payload import make_payload
 from eyechart.results import Result, read_result, write_result
 from eyechart.store.answers import Responses
-from eyechart.store.vectors import Table, text_digests
+from eyechart.store.vectors import VectorTable, text_digests
 from eyechart.tasks.classifier_files import load_mean
 from eyechart.tasks.prompts import check_template, class_texts
-from eyechart.types import Answer, DatasetInfo
+from eyechart.types import Answer, DatasetInfo, MeanOf, Metric
 
 # ------------------------------------------------------------------------------------------------ configs, lists
 
@@ -160,10 +160,11 @@ def result_seeds() -> list[bytes]:
                 "p",
                 "zeroshot_classification",
                 "en",
-                {"acc1": 0.5, "acc5": 1.0},
+                {
+                    "acc1": Metric(0.5, 0.2, 0.8, 0.5, n, primary=True, mean_of=MeanOf("rank", 1)),
+                    "acc5": Metric(1.0, mean_of=MeanOf("rank", 5)),
+                },
                 facts={"done": True},
-                intervals={"acc1": (0.2, 0.8)},
-                chance={"acc1": 0.5},
                 counts={"listed": n, "scored": n},
                 model_card={"name": "m", "parameters": 3},
                 data={"fingerprint": "f", "classnames": ["a", "b"]},
@@ -243,7 +244,7 @@ def read_store(data: bytes, folder: Path) -> None:
         load_mean([path], 3)
         return
     keys = text_digests(["a", "b", "c"], "en")
-    stored = Table(folder)
+    stored = VectorTable(folder)
     there = keys[~stored.missing(keys)]
     stored.get(there)
 

@@ -18,12 +18,12 @@ from eyechart.api.refusals import read_error
 from eyechart.api.retry import read_retry_after
 from eyechart.api.secret import Secret
 from eyechart.api.transport import Transport
-from eyechart.metrics import answers, captions, judged_ratings, math_answers, open_ratings, vcr
+from eyechart.datasets.questions.benchmarks import QuestionBenchmark
+from eyechart.metrics import answers, captions
 from eyechart.metrics.cells import literal_list, text_list
-from eyechart.vlm import judges
-from eyechart.vlm.benchmarks import Benchmark
-from eyechart.vlm.ratings import RATINGS
-from eyechart.vlm.scoring import score
+from eyechart.metrics.texts import math_answers, vcr
+from eyechart.scorers import SCORERS, judges, llavabench, mathematics, naturalbench
+from eyechart.scorers.scoring import score_rows
 
 OPTIONS = {"A": "a cat", "B": "dog", "C": "no", "D": "3.5", "E": "", "F": None}
 ANSWERS = [
@@ -134,7 +134,7 @@ _TEXT_FUNCTIONS: Sequence[Callable[[str], object]] = (
     answers.vqa_normalize,
     literal_list,
     text_list,
-    open_ratings.naturalbench_answer,
+    naturalbench.naturalbench_answer,
 )
 
 
@@ -205,18 +205,18 @@ def mutate_rows(rng: Random, seeds: Sequence[bytes], tokens: Sequence[bytes]) ->
             if rng.random() < 0.5
             else as_text(mutate_bytes(rng, ANSWERS, tokens)[:5000])
         )
-    return json.dumps({"rating": rng.choice(list(RATINGS)), "strict": rng.random() < 0.5, "rows": rows}).encode()
+    return json.dumps({"scorer": rng.choice(SCORERS.names()), "strict": rng.random() < 0.5, "rows": rows}).encode()
 
 
-def rate_rows(data: bytes, _: Path) -> None:
+def score_some(data: bytes, _: Path) -> None:
     content = json.loads(data)
-    benchmark = Benchmark(
-        "fuzz", "x", content["rating"], "optional", metric="anls" if content["rating"] == "open" else ""
-    )
+    metric = "anls" if content["scorer"] == "open" else ""
+    benchmark = QuestionBenchmark("fuzz", "x", content["scorer"], "optional", metric=metric)
     judge = judges.Judge(
         "j", lambda prompts, _: [(prompt.id, judges.Answer(REPLIES[len(data) % 5])) for prompt in prompts]
     )
-    score(content["rows"], benchmark, extractor="strict" if content["strict"] else "vlmeval", judge=judge)
+    scored = score_rows(content["rows"], benchmark, extractor="strict" if content["strict"] else "vlmeval", judge=judge)
+    scored.scorer.numbers(scored.table)
 
 
 REPLIES = ("A", "Yes", "0.5", "14", '{"Creativity": 5}')
@@ -230,10 +230,10 @@ def read_reply(data: bytes, _: Path) -> None:
     for form in FORMS:
         form.parse(reply, row)
         form.question(row)
-    judged_ratings.llavabench_pair(reply)
-    judged_ratings.mathvista_read({"prediction": reply, "answer": reply[:5], "answer_type": "float"})
-    judged_ratings.mathvista_read({"prediction": reply, "answer": reply[:5], "answer_type": "integer"})
-    judged_ratings.mathvision_read({"prediction": reply, "answer": reply[:5], "choices": "[]"})
+    llavabench.llavabench_pair(reply)
+    mathematics.mathvista_read({"prediction": reply, "answer": reply[:5], "answer_type": "float"})
+    mathematics.mathvista_read({"prediction": reply, "answer": reply[:5], "answer_type": "integer"})
+    mathematics.mathvision_read({"prediction": reply, "answer": reply[:5], "choices": "[]"})
 
 
 CHAT = {
@@ -306,7 +306,7 @@ def read_body(data: bytes, _: Path) -> None:
 TEXT_TARGETS: dict[str, Target] = {
     "answers": Target(160, lambda: ANSWERS, read_answer, tokens=TOKENS),
     "comparisons": Target(40, lambda: ANSWERS, compare_answers, tokens=TOKENS),
-    "ratings": Target(85, lambda: ROWS, rate_rows, mutate_rows, TOKENS),
+    "scorers": Target(85, lambda: ROWS, score_some, mutate_rows, TOKENS),
     "judges": Target(90, lambda: [*ANSWERS, GRADES], read_reply, tokens=TOKENS),
     "api": Target(110, lambda: BODIES, read_body, mutate_json, (b"sk-secret-key", b"sk-secret-k", b"\\u0073k-")),
 }

@@ -8,14 +8,17 @@ page of them with the real command, opens it in Chromium and times what a person
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+
+from eyechart.results import Result, write_result
+from eyechart.types import MeanOf, Metric
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
@@ -23,8 +26,7 @@ MODELS, BENCHMARKS, SAMPLES, CLASSES = 50, 40, 1_250, 100
 
 
 def write_results(folder: Path) -> None:
-    """Write results shaped like those of zero-shot classification."""
-    names = [f"class {i}" for i in range(CLASSES)]
+    """Write results of the form that zero-shot classification has, with random ranks."""
     for b in range(BENCHMARKS):
         shared = np.random.default_rng(b)
         labels = shared.integers(0, CLASSES, SAMPLES)
@@ -33,44 +35,42 @@ def write_results(folder: Path) -> None:
             own = np.random.default_rng([b, m])
             margin = 0.3 + m / 25 - difficulty + own.normal(0, 0.7, SAMPLES)
             ranks = np.where(margin > 0, 1, np.minimum(2 + np.floor(np.expm1(-margin)).astype(int), CLASSES))
-            wrong = own.integers(0, CLASSES, (SAMPLES, 5))
-            stem = folder / f"set{b:02d}_model{m:02d}"
-            lines = []
-            for i, (label, rank, others) in enumerate(
-                zip(labels.tolist(), ranks.tolist(), wrong.tolist(), strict=True)
-            ):
-                top = others[:]
-                if rank <= 5:
-                    top[rank - 1] = label
-                lines.append(
-                    f'{{"id": "s{i:07d}", "label": {label}, "prediction": {top[0]}, "rank": {rank}, "correct": '
-                    f'{"true" if rank == 1 else "false"}, "top": {top}, "scores": [0.31, 0.3, 0.29, 0.28, 0.27], '
-                    f'"label_score": 0.25}}\n'
-                )
-            stem.with_suffix(".records.jsonl").write_text("".join(lines))
-            accuracy = float((ranks == 1).mean())
-            body = {
-                "dataset": f"set{b:02d}",
-                "model": f"Snellen-{m:02d}",
-                "pretrained": "chart2b",
-                "task": "zeroshot_classification",
-                "metrics": {"acc1": accuracy, "acc5": float((ranks <= 5).mean()), "mean_per_class_recall": accuracy},
-                "language": "en",
-                "intervals": {"acc1": [accuracy - 0.02, accuracy + 0.02]},
-                "chance": {"acc1": 1 / CLASSES},
-                "counts": {"listed": SAMPLES, "scored": SAMPLES, "failed": 0},
-                "details": {"classnames": names},
-                "model_card": {"family": "open_clip", "parameters": 10_000_000 * (m + 1), "image_size": 224},
-                "data": {"fingerprint": f"set{b}", "split": "test"},
-                "provenance": {
-                    "command": f"eyechart eval --dataset set{b:02d} --model Snellen-{m:02d}",
-                    "throughput": 100,
-                },
-                "job": {"digest": "0" * 32, "limit": None},
-                "records": {"file": f"{stem.name}.records.jsonl", "count": SAMPLES},
-                "schema": 1,
-            }
-            stem.with_suffix(".json").write_text(json.dumps(body))
+            others = own.integers(0, CLASSES, (SAMPLES, 5))
+            records = map(record, range(SAMPLES), labels.tolist(), ranks.tolist(), others.tolist())
+            write_result(result(f"set{b:02d}", m, ranks), records, folder / f"set{b:02d}_model{m:02d}.json")
+
+
+def record(i: int, label: int, rank: int, top: list[int]) -> dict[str, Any]:
+    """Make the record of one sample."""
+    if rank <= len(top):
+        top[rank - 1] = label
+    scores = {"top": top, "scores": [0.31, 0.3, 0.29, 0.28, 0.27], "label_score": 0.25}
+    return {"id": f"s{i:07d}", "label": label, "prediction": top[0], "rank": rank, "correct": rank == 1, **scores}
+
+
+def result(dataset: str, model: int, ranks: np.ndarray) -> Result:
+    """Make a result whose metrics are those of the records."""
+    first, fifth = (float((ranks <= k).mean()) for k in (1, 5))
+    return Result(
+        dataset=dataset,
+        model=f"Snellen-{model:02d}",
+        pretrained="chart2b",
+        task="zeroshot_classification",
+        language="en",
+        values={
+            "acc1": Metric(
+                first, first - 0.02, first + 0.02, 1 / CLASSES, SAMPLES, primary=True, mean_of=MeanOf("rank", 1)
+            ),
+            "acc5": Metric(fifth, chance=5 / CLASSES, n=SAMPLES, mean_of=MeanOf("rank", 5)),
+        },
+        counts={"listed": SAMPLES, "scored": SAMPLES, "failed": 0},
+        details={"classnames": [f"class {i}" for i in range(CLASSES)]},
+        model_card={"family": "open_clip", "parameters": 10_000_000 * (model + 1), "image_size": 224},
+        data={"fingerprint": dataset, "split": "test", "measures": "classification"},
+        provenance={"command": f"eyechart eval --dataset {dataset}", "throughput": 100},
+        job={"digest": "0" * 32, "limit": None},
+        records={"form": "label"},
+    )
 
 
 def timed(what: str, action) -> None:

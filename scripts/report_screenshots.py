@@ -1,7 +1,8 @@
 """Take the screenshots of docs/report.md: every view, both themes, phone and screen width.
 
-Needs Chromium and the dev environment. The results are made up (models named after eye charts), except for the
-demo's, which are real. Use: python scripts/report_screenshots.py
+Needs Chromium and the dev environment. The results are those of small models that see two colours and are named after
+eye charts, on drawn images; the demo's are those of the model that ships with the package.
+Use: python scripts/report_screenshots.py
 """
 
 from __future__ import annotations
@@ -20,26 +21,27 @@ sys.path.insert(0, str(ROOT / "tests"))
 TALLEST = 1500
 VIEWS = {
     "overview": ("suite", "#/", ""),
-    "classification": ("suite", "#/benchmark/4?model=4", ""),
-    "retrieval": ("suite", "#/benchmark/8?model=5", ""),
-    "questions": ("suite", "#/benchmark/9", ""),
+    "classification": ("suite", "stamps zeroshot_classification", ""),
+    "retrieval": ("suite", "postcards zeroshot_retrieval", ""),
+    "questions": ("answers", "flags questions", ""),
     "sample": ("demo", "#/benchmark/0", ".card button"),
     "result": ("suite", "#/", "#matrix td[title]"),
-    "compare": ("suite", "#/compare?a=2&b=3", ""),
+    "compare": ("suite", "#/compare?a=1&b=3", ""),
     "results": ("suite", "#/results?model=1", ""),
     "published": ("published", "#/published", ""),
     "demo": ("demo", "#/benchmark/0", ""),
 }
-"""Name -> which report, which view, what to click first."""
+"""Name -> which report, which view or which benchmark, what to click first."""
 
 
 def make_reports(folder: Path) -> dict[str, Path]:
     """Make the reports to photograph."""
-    from support.make_results import make_suite
+    from support.make_results import make_answers, make_suite
 
-    make_suite(folder / "suite")
+    suite, answers = make_suite(folder / "suite", n=300, thumbnails=60), make_answers(folder / "answers", n=64)
     commands = {
-        "suite": ["report", str(folder / "suite"), "--title", "Six made-up models"],
+        "suite": ["report", str(suite), "--title", "Six small models"],
+        "answers": ["report", str(answers), "--title", "Two small generators"],
         "published": ["report", "--reference", "internvl", "--title", "InternVL, as published"],
         "demo": ["demo", "--quiet", "--output", str(folder / "demo")],
     }
@@ -53,9 +55,12 @@ def make_reports(folder: Path) -> dict[str, Path]:
 
 def take(browser: Browser, reports: dict[str, Path], scheme: str, width: int) -> None:
     """Photograph every view in one theme and width."""
+    from support.browser import place_of
+
     context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
     page = context.new_page()
-    for name, (report, view, opener) in VIEWS.items():
+    for name, (report, place, opener) in VIEWS.items():
+        view = place if place.startswith("#") else f"#/benchmark/{place_of(reports[report], *place.split())}"
         page.goto(f"file://{reports[report]}{view}")
         page.reload()
         page.wait_for_selector("main h1")

@@ -8,7 +8,7 @@ import io
 from PIL import Image
 
 from eyechart.io.media import ImageRef
-from eyechart.report.samples import is_thumbnail
+from eyechart.report.page.limits import is_thumbnail
 from eyechart.results.thumbnails import SIDE, choose, with_thumbnails
 from eyechart.types import Sample
 

@@ -154,7 +154,7 @@ def read_manifest(
 def _take(reading: _Reading, sample: Sample, info: DatasetInfo, on_error: OnError) -> None:
     _check_sample(sample, info)
     try:
-        key = sample.image.digest() if sample.image else digest_bytes(repr((sample.texts, sample.meta)).encode())
+        key = sample.image.digest() if sample.image else digest_bytes(repr((sample.id, sample.texts)).encode())
     except DataError as error:
         if on_error == "fail":
             raise
@@ -208,7 +208,7 @@ def _notices(info: DatasetInfo, reading: _Reading, digests: Digests) -> Iterator
     if blank:
         yield Notice("blank_captions", blank, f"{blank} captions are blank.")
     copies = len(digests) - len(np.unique(digests.view("V16")))
-    if copies:
+    if copies and info.kind != "questions":  # several questions about one image are no accident
         yield Notice("duplicate_images", copies, f"{copies} images are byte-for-byte copies of another one.")
     if reading.failures:
         first = reading.failures[0]
@@ -222,5 +222,8 @@ def _fingerprint(reading: _Reading, info: DatasetInfo) -> str:
         state.update(repr(info.collection).encode("utf-8", "surrogatepass"))
     for entry, key in zip(reading.entries, reading.keys, strict=True):
         state.update(key)
-        state.update(repr((entry.id, entry.label, entry.labels, entry.texts)).encode("utf-8", "surrogatepass"))
+        target = (entry.id, entry.label, entry.labels, entry.texts)
+        # The options and answers of a question are columns like any other.
+        whole = (*target, sorted(entry.meta.items())) if info.kind == "questions" else target
+        state.update(repr(whole).encode("utf-8", "surrogatepass"))
     return state.hexdigest()

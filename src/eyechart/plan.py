@@ -125,13 +125,16 @@ def plan_jobs(config: Config, say: Callable[[str], object] = warnings.warn) -> l
     planner, left_out = Planner(), dict[str, LanguageError]()
     benchmarks: dict[tuple[str, str, str], PlannedBenchmark] = {}
     names = dataset_names(config)
+    if not config.skip_existing and _encodes(config, names[0], planner):
+        for spec in model_specs(config, "encoder", str):  # before a dataset is opened, which may take a download
+            planner.check(spec, "encoder")
     for (number, name), language, task in product(
         enumerate(names), dict.fromkeys(config.language), dict.fromkeys(config.task)
     ):
         try:
-            spec = dataset_spec(config, name, language)
-            options = _task_options(config, number, len(names))
-            benchmarks[name, language, task] = planner.benchmark(spec, task, options, group_by=config.group_by)
+            dataset = dataset_spec(config, name, language)
+            options = task_options(config, number, len(names))
+            benchmarks[name, language, task] = planner.benchmark(dataset, task, options, group_by=config.group_by)
         except LanguageError as error:
             left_out.setdefault(f"{name} ({language})", error)
     if left_out and not benchmarks:
@@ -144,18 +147,27 @@ def plan_jobs(config: Config, say: Callable[[str], object] = warnings.warn) -> l
     ]
     check_outputs(jobs)
     for job in jobs:
-        # With --skip_existing a model that has all its results is not looked at: that may take the import of its
-        # library, for nothing. Should a result turn out to be another job's, loading the model refuses as well.
-        if not (config.skip_existing and job.output.exists()):
-            planner.check(job.model, planner.task(job.task).needs)
+        # A model that has all its results is not looked at: that may take the import of its library, for nothing.
+        # Should a result turn out to be another job's, loading the model refuses as well.
+        task = planner.task(job.task)
+        if task.uses_model(job.settings) and not (config.skip_existing and job.output.exists()):
+            task.check_family(planner.check(job.model, task.needs))
     for missing in left_out.values():
         say(f"Left out: {missing.message} {missing.advice}")
     return jobs
 
 
+def _encodes(config: Config, dataset: str, planner: Planner) -> bool:
+    """Tell whether the first job of a run needs an encoder, without opening its dataset."""
+    if config.task[0] == "auto":
+        return dataset_spec(config, dataset, config.language[0]).reader != "questions"
+    return planner.task(config.task[0]).needs == "encoder"
+
+
 def _job(config: Config, spec: ModelSpec, benchmark: PlannedBenchmark) -> Job:
     task, dataset = benchmark.task, benchmark.dataset
     label = ""
+    spec = replace(spec, options={**spec.options, **task.model_options(spec.family)})
     if task.needs == "generator":
         spec, label = with_generation(config, spec, dataset.name), short_name(spec)
     named = replace(spec, name=label) if label else spec
@@ -208,7 +220,7 @@ _TASK_KEYS = {"recall_k", "save_clf", "load_clfs", "seed", "batch_size", "metric
 _PER_DATASET = ("train_split", "val_split", "val_proportion")
 
 
-def _task_options(config: Config, dataset: int, datasets: int) -> dict[str, Any]:
+def task_options(config: Config, dataset: int = 0, datasets: int = 1) -> dict[str, Any]:
     """Collect what tasks may ask for; some may be given once for all datasets or once for each."""
     options = {**config.task_options, **config.model_dump(include=_TASK_KEYS)}
     for key in _PER_DATASET:

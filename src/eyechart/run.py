@@ -80,11 +80,20 @@ def skipped(job: Job, session: Session) -> JobReport | None:
     """Return the report of a job that needs not be done again; say why it is done although a result is there."""
     if not job.output.exists():
         return None
-    done, why = is_done(job, session.identity(job, load_task(job.task)))
+    done, why = find_done(job, session)
     if done is not None:
         return JobReport(job, result=done, skipped=True)
     session.progress.say(f"Not skipped: {why}")
     return None
+
+
+def find_done(job: Job, session: Session) -> tuple[Result | None, str]:
+    """Return the job's result if it is there, whole, and would come out the same today; if not, why not."""
+    task = load_task(job.task)
+    done, why = is_done(job, session.identity(job, task))
+    if done is not None and not task.is_whole(done.facts, done.details):
+        return None, f"{job.output} lacks something, or files that belong to it were changed"
+    return done, why
 
 
 def run_job(job: Job, session: Session) -> Result:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from eyechart import __version__
 from eyechart.datasets.registry import open_dataset
 from eyechart.inference.answers import StoredAnswers
 from eyechart.inference.embeddings import StoredEmbeddings
 from eyechart.inference.rerank import StoredReranker
-from eyechart.io.digests import remember_digests
+from eyechart.io.digests import file_digest, remember_digests
 from eyechart.io.files import cache_root
 from eyechart.io.progress import NoProgress, Progress
 from eyechart.io.stopwatch import Stopwatch
@@ -43,7 +44,7 @@ class Session:
         """Return a model, once; the one before it in the same part is dropped, as two may not fit into memory."""
         place = f"{role} {part}"
         known = self._models.get(place)
-        if known is None or known.spec != spec:
+        if known is None or known.spec != spec or (known.remote and known.spec.access != spec.access):
             self._models.pop(place, None)
             self._models[place] = open_model(spec, role)
         return self._models[place]
@@ -53,7 +54,7 @@ class Session:
         spec, role = (job.others[part], task.roles[part]) if part else (job.model, task.needs)
         model = self.model(spec, role, part)
         if role == "generator":
-            return StoredAnswers(model, self.answers)
+            return StoredAnswers(model, self.answers) if part else self.generator(job, task)
         if role == "reranker":
             return StoredReranker(model, self.answers)
         return StoredEmbeddings(
@@ -65,6 +66,10 @@ class Session:
             progress=self.progress,
             watch=watch,
         )
+
+    def generator(self, job: Job, task: Task) -> StoredAnswers:
+        """Return the generator of a job, with the store in front of it."""
+        return StoredAnswers(self.model(job.model, "generator"), self.answers, good=task.keeps)
 
     def manifest(self, job: Job, split: str | None = None) -> Manifest:
         """Read a dataset once, however many models and tasks use it; another split is always read whole."""
@@ -100,14 +105,19 @@ class Session:
         """Return what a job is made from now; None for what is not known without doing it."""
         splits = (None, *task.splits(job.settings))
         specs = [job.dataset if s is None else dataclasses.replace(job.dataset, split=s, limit=None) for s in splits]
-        models = [self.model(job.model, task.needs).identity]
+        models = [self.model(job.model, task.needs).identity] if task.uses_model(job.settings) else [""]
+        read = task.reads(job.output, job.settings)
         models += [self.model(spec, task.roles[part], part).identity for part, spec in job.others.items()]
         return {
             "settings": job.digest,
             "model": None if None in models else digest_json(models),
-            "data": digest_json([self.signature(spec) for spec in specs]),
+            "data": digest_json([*(self.signature(spec) for spec in specs), *map(_content, read)]),
             "code": digest_json([__version__, job.task, task.version, task.code()]),
         }
+
+
+def _content(path: Path) -> str:
+    return file_digest(path).hex() if path.is_file() else ""
 
 
 def _key(spec: DatasetSpec) -> str:

@@ -92,7 +92,7 @@ class DatasetInfo:
     notes: tuple[Notice, ...] = ()
     """Warnings that the reader found in the description (they are counted in the result)."""
     collection: TextCollection | None = None
-    """Queries, documents and relevance; an item's image is the sample named by its ``meta["image"]``."""
+    """Queries, documents and relevance."""
 
 
 @runtime_checkable
@@ -138,12 +138,14 @@ class Shard(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A text that can be found."""
+    """A text, an image or both: what is looked for, or what can be found."""
 
     id: str
     text: str
     meta: Mapping[str, Any] = field(default_factory=dict)
-    """Whatever else its source knows, such as the image that the text describes."""
+    """Whatever else its source knows, such as where the image is that the text describes."""
+    image: str | None = None
+    """The id of the sample that is its image, where it has one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +210,8 @@ class ModelCard:
     parameters: int | None = None
     logit_scale: float | None = None
     logit_bias: float | None = None
+    prompts: Mapping[str, str] = field(default_factory=dict)
+    """What its authors put in front of a ``query`` or a ``document`` before it is encoded."""
     similarity: str = "cosine"
     """How the model itself compares two vectors: cosine, dot (the lengths of vectors count), or another name."""
     notes: tuple[str, ...] = ()
@@ -370,7 +374,7 @@ class Job:
     @property
     def title(self) -> str:
         """Name the job in one line."""
-        return f"{self.model.label} on {self.dataset.name} ({self.dataset.language}, {self.task})"
+        return f"{self.label or self.model.label} on {self.dataset.name} ({self.dataset.language}, {self.task})"
 
     @property
     def digest(self) -> str:
@@ -452,4 +456,5 @@ class Outcome:
 def digest_json(value: object) -> str:
     """Return a short digest of a JSON-like value, independent of key order."""
     text = json.dumps(value, sort_keys=True, default=str, ensure_ascii=False, separators=(",", ":"))
-    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+    # JSON may hold halves of characters, which UTF-8 proper cannot.
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from eyechart.api import (
     ApiClient,
     ChatAnswer,
+    ChatMessage,
     EncodedImage,
-    Message,
     Usage,
     chat_body,
     chat_request,
@@ -45,7 +45,7 @@ def test_parts_keep_their_order():
 
 
 def test_text_alone_is_a_string():
-    turns = chat_body("m", [user("one", "two"), Message("assistant", ("three",)), user("four")])["messages"]
+    turns = chat_body("m", [user("one", "two"), ChatMessage("assistant", ("three",)), user("four")])["messages"]
     assert turns == [
         {"role": "user", "content": "one\ntwo"},
         {"role": "assistant", "content": "three"},

@@ -288,13 +288,31 @@ def test_a_compressed_bomb_is_dropped_too():
 
 
 def test_works_inside_a_running_event_loop():
+    """As in a notebook, whose cells run inside a loop of their own; that loop goes on afterwards."""
     import asyncio
 
     async def notebook_cell(client):
-        return client.call(question(1)).text
+        replies = {reply.id: reply.result().text for reply in client.map(map(question, range(20)))}
+        next(client.map(map(question, range(20))))  # left early
+        await asyncio.sleep(0)
+        return replies, client.call(question(1)).text
 
     with OpenAIServer(answer=echo) as server:
-        assert asyncio.run(notebook_cell(ApiClient(server.api_base))) == "answer 1"
+        replies, answer = asyncio.run(notebook_cell(ApiClient(server.api_base)))
+    assert replies == {str(n): f"answer {n}" for n in range(20)}
+    assert answer == "answer 1"
+
+
+def test_works_in_a_thread_beside_the_loop():
+    """As in a web application, which hands slow work to threads while its loop goes on."""
+    import asyncio
+
+    async def handler(client):
+        return await asyncio.gather(*(asyncio.to_thread(client.call, question(n)) for n in range(3)))
+
+    with OpenAIServer(answer=echo) as server:
+        answers = asyncio.run(handler(ApiClient(server.api_base)))
+    assert [answer.text for answer in answers] == ["answer 0", "answer 1", "answer 2"]
 
 
 @pytest.mark.parametrize("settings", [{"concurrency": 0}, {"timeout": 0}])

@@ -152,14 +152,26 @@ def test_nothing_that_holds_the_key_shows_it():
     assert "***" in shown
 
 
-def test_a_secret_is_compared_and_copied_but_not_pickled():
+def test_a_secret_is_compared_copied_and_sent_to_a_worker():
     secret = Secret(KEY)
     assert secret == Secret(KEY)
     assert secret != Secret("other")
     assert secret != KEY
     assert copy.deepcopy({"key": secret})["key"].reveal() == KEY
-    with pytest.raises(TypeError, match="not pickled"):
-        pickle.dumps(secret)
+    assert pickle.loads(pickle.dumps(secret)).reveal() == KEY  # noqa: S301 - our own
+
+
+def test_a_budget_that_is_sent_to_a_worker_goes_on_counting_there():
+    budget = Budget(max_requests=3)
+    budget.take_request()
+
+    there = pickle.loads(pickle.dumps(budget))  # noqa: S301 - our own
+    there.take_request()
+    there.take_request()
+
+    assert (there.used.requests, budget.used.requests) == (3, 1)
+    with pytest.raises(api_errors.BudgetExceededError):
+        there.take_request()
 
 
 def test_keys_come_from_the_argument_then_the_environment_then_nowhere(monkeypatch):

@@ -65,10 +65,40 @@ def test_planning_reads_small_files_and_sizes_only(site):
     assert site.count("HEAD", "wds_x/test/0.tar") == 1
 
 
-def test_near_and_far_have_the_same_signature(site, tmp_path):
-    near = open_webdataset(DatasetSpec("x", "wds", str(tmp_path / "site" / "wds_x")))
+def test_the_signature_is_the_same_before_and_after_fetching_and_offline(site):
+    before = open_webdataset(spec(site)).signature()
+    read(site)
 
-    assert open_webdataset(spec(site)).signature() == near.signature()
+    assert open_webdataset(spec(site)).signature() == before
+    assert open_webdataset(spec(site, offline=True)).signature() == before
+
+
+def test_other_content_of_the_same_size_has_another_signature(site, tmp_path):
+    before = open_webdataset(spec(site)).signature()
+    shard = tmp_path / "site" / "wds_x" / "test" / "1.tar"
+    shard.write_bytes(shard.read_bytes()[::-1])
+
+    assert open_webdataset(spec(site)).signature() != before
+
+
+def test_a_shard_that_is_not_counted_is_noted(site, tmp_path):
+    (tmp_path / "site" / "wds_x" / "test" / "nshards.txt").write_text("1")
+
+    (note,) = open_webdataset(spec(site)).info.notes
+
+    assert (note.kind, note.count) == ("unread_shards", 1)
+    assert site.count("GET", "wds_x/test/1.tar") == 0
+
+
+def test_a_server_that_tells_no_versions_has_the_content_digested(tmp_path):
+    write_classification(tmp_path / "site" / "wds_x", n=12, shards=1)
+    with serving(tmp_path / "site", tags=False) as server:
+        before = open_webdataset(spec(server)).signature()
+        assert server.count("GET", "wds_x/test/0.tar") == 1
+        assert open_webdataset(spec(server, offline=True)).signature() == before
+        write_classification(tmp_path / "site" / "wds_x", n=13, shards=1)
+
+        assert open_webdataset(spec(server)).signature() != before
 
 
 def test_what_is_in_the_cache_is_not_fetched_again(site, tmp_path):

@@ -69,6 +69,35 @@ def test_what_is_here_is_not_fetched_again(hub, which):
 
 
 @pytest.mark.parametrize("which", HUBS)
+def test_other_content_of_the_same_size_has_another_signature_and_is_fetched(hub, tmp_path, which):
+    read(find(which))
+    before = open_webdataset(find(which)).signature()
+    write_classification(tmp_path / "hub/clip-benchmark/wds_mnist", n=12, classes=tuple("0123456789"), labels=[9] * 12)
+
+    assert open_webdataset(find(which)).signature() != before
+    assert read(find(which)) == local(tmp_path)
+    assert {label for _, label, _ in read(find(which))} == {9}
+
+
+@pytest.mark.parametrize("which", HUBS)
+def test_a_shard_that_is_not_counted_is_noted(hub, tmp_path, which):
+    (tmp_path / "hub/clip-benchmark/wds_mnist/test/nshards.txt").write_text("1")
+
+    notes = open_webdataset(find(which)).info.notes
+
+    assert [(note.kind, note.count) for note in notes] == [("unread_shards", 1)]
+
+
+@pytest.mark.parametrize("which", HUBS)
+def test_the_signature_is_the_same_before_and_after_fetching_and_offline(hub, which):
+    before = open_webdataset(find(which)).signature()
+    read(find(which))
+
+    assert open_webdataset(find(which)).signature() == before
+    assert open_webdataset(find(which, offline=True)).signature() == before
+
+
+@pytest.mark.parametrize("which", HUBS)
 def test_a_broken_transfer_is_resumed(hub, tmp_path, which, monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.DOWNLOAD_CHUNK_SIZE", 1000)
     hub.cut["test/0.tar"] = 5000

@@ -117,6 +117,17 @@ def test_vtab_names_use_prepared_data_in_the_root(prepared):
     assert len(dataset.info.templates) == 18
 
 
+def test_other_records_of_the_same_size_have_another_signature(tmp_path):
+    prepare(tmp_path, "array_record")
+    before = {split: opened("tfds/tiny_animals", tmp_path, split=split).signature() for split in ("train", "test")}
+    (records,) = (tmp_path / "tiny_animals" / "3.0.2").glob("*test*")
+    content = records.read_bytes()
+    records.write_bytes(content.replace(b"JFIF", b"jfif"))
+
+    assert opened("tfds/tiny_animals", tmp_path, split="train").signature() == before["train"]
+    assert opened("tfds/tiny_animals", tmp_path, split="test").signature() != before["test"]
+
+
 def test_vtab_splits_are_slices(prepared):
     assert len(read_manifest(opened("vtab/cifar10", prepared, split="trainval"))) == 10
     with pytest.raises(DataError, match=r"no split 'train\[:800\]'"):

@@ -111,12 +111,34 @@ def test_the_training_split_is_read_on_request(tmp_path, monkeypatch):
     assert len(read_manifest(open_dataset(resolve_dataset("mnist", str(tmp_path), split="train")))) == 4
 
 
-def test_other_data_has_another_signature(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("name", "file"),
+    [
+        ("mnist", "MNIST/raw/t10k-images-idx3-ubyte"),
+        ("mnist", "MNIST/raw/t10k-labels-idx1-ubyte"),
+        ("pcam", "pcam/camelyonpatch_level_2_split_test_x.h5"),
+        ("dtd", "dtd/dtd/images/banded/banded_0001.jpg"),
+        ("pets", "oxford-iiit-pet/images/american_bulldog_2.jpg"),
+    ],
+)
+def test_other_data_of_the_same_size_has_another_signature(name, file, tmp_path, monkeypatch):
+    getattr(formats, name)(tmp_path, monkeypatch)
+    spec = resolve_dataset(name, str(tmp_path))
+    before = open_dataset(spec).signature()
+    assert open_dataset(spec).signature() == before
+    content = (tmp_path / file).read_bytes()
+    (tmp_path / file).write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+
+    assert open_dataset(spec).signature() != before
+
+
+def test_arrays_are_digested_themselves_if_nobody_knows_their_files(tmp_path, monkeypatch):
     formats.mnist(tmp_path, monkeypatch)
     spec = resolve_dataset("mnist", str(tmp_path))
+    spec.options["source"]["present"] = []
     before = open_dataset(spec).signature()
-    labels = tmp_path / "MNIST" / "raw" / "train-labels-idx1-ubyte"
-    labels.write_bytes(labels.read_bytes() + b"\0")
+    images = tmp_path / "MNIST" / "raw" / "t10k-images-idx3-ubyte"
+    images.write_bytes(images.read_bytes()[:-1] + b"\0")
 
     assert open_dataset(spec).signature() != before
 

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,8 @@ from eyechart.models.encoders.onnx import OnnxEncoder
 from support.data import png, write_classification, write_retrieval, write_tar
 
 TINY = ["--model_type", "onnx", "--model", "eyechart-tiny", "--pretrained", "eyechart-tiny"]
+
+DEMO_OF_0_1 = Path(__file__).parent.parent / "data" / "demo_of_0_1.json"
 
 
 @pytest.fixture
@@ -63,8 +66,9 @@ def test_a_result_says_how_it_came_about(place):
 
     result = read(place / "r.json")
     assert result["counts"] == {"listed": 50, "scored": 50, "failed": 0}
-    assert result["chance"]["acc1"] == pytest.approx(0.1)
-    low, high = result["intervals"]["acc1"]
+    acc1 = result["metric_values"]["acc1"]
+    assert acc1["chance"] == pytest.approx(0.1)
+    low, high = acc1["low"], acc1["high"]
     assert low < result["metrics"]["acc1"] < high
     assert result["provenance"]["versions"]["numpy"]
     assert result["model_card"]["weights_digest"]
@@ -245,7 +249,14 @@ def test_demo_prints_the_command_it_stands_for_and_real_numbers(place, capsys):
     assert garments["metrics"]["acc1"] >= 0.80
     for side in ("image", "text"):
         name = f"{side}_retrieval_recall@5"
-        assert scenes["metrics"][name] >= 5 * scenes["chance"][name]
+        assert scenes["metrics"][name] >= 5 * scenes["metric_values"][name]["chance"]
+
+
+def test_the_demo_gives_the_numbers_of_version_0_1_to_the_last_bit(place):
+    assert main(["demo", "--quiet"]) == 0
+
+    results = map(read, (place / "outputs" / "demo").glob("*.json"))
+    assert {f"{one['dataset']} {one['language']}": one["metrics"] for one in results} == read(DEMO_OF_0_1)
 
 
 def test_help_is_quick_and_imports_nothing_heavy():

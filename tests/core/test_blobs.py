@@ -15,7 +15,7 @@ import pytest
 from eyechart.errors import UsageError
 from eyechart.outputs import fill_output
 from eyechart.store.blobs import BlobError, LocalBlobs, open_blobs
-from eyechart.store.vectors import EmbeddingStore, Table, store_place, text_digests
+from eyechart.store.vectors import EmbeddingStore, VectorTable, store_place, text_digests
 from eyechart.types import ModelSpec
 
 # Raised inside botocore and moto, not by our calls:
@@ -67,19 +67,19 @@ def place(request, tmp_path, monkeypatch):
 
 def test_what_one_writes_another_machine_finds(place, tmp_path, monkeypatch):
     vectors = rows(5)
-    early = Table(place, "model", "image")
+    early = VectorTable(place, "model", "image")
     first = EmbeddingStore(place).table("model", "image")
     first.add(keys("a", "b"), vectors[:2])
     first.add(keys("c", "d", "e"), vectors[2:])
     monkeypatch.setenv("EYECHART_CACHE", str(tmp_path / "cache of another machine"))
 
-    later = Table(place, "model", "image")
+    later = VectorTable(place, "model", "image")
     early.refresh()
 
     for table in (first, early, later):
         assert table.missing(keys("a", "x", "e")).tolist() == [False, True, False]
         np.testing.assert_array_equal(table.get(keys("e", "b")), vectors[[4, 1]])
-    assert Table(place, "model", "text").missing(keys("a")).all()
+    assert VectorTable(place, "model", "text").missing(keys("a")).all()
 
 
 def test_a_blob_is_fetched_once(tmp_path, monkeypatch):

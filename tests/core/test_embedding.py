@@ -5,6 +5,7 @@ import time
 import numpy as np
 import pytest
 
+from eyechart.datasets.folder import open_folder
 from eyechart.datasets.webdataset import open_webdataset
 from eyechart.errors import DataError, ModelError
 from eyechart.inference.embeddings import StoredEmbeddings
@@ -43,6 +44,22 @@ def test_what_is_stored_is_not_encoded_again_and_loads_no_model(tmp_path):
     later.images(found)
 
     assert not later.model.loaded
+
+
+def test_an_image_that_changes_after_the_dataset_was_read_is_not_stored_under_its_old_name(tmp_path):
+    for i in range(3):
+        path = tmp_path / "photos" / f"class{i}" / f"{i}.png"
+        path.parent.mkdir(parents=True)
+        path.write_bytes(png(i))
+    found = read_manifest(open_folder(DatasetSpec("photos", "folder", str(tmp_path / "photos"))))
+    path.write_bytes(png(99))
+
+    with pytest.raises(DataError, match="changed after the dataset was read"):
+        embeddings(random_encoder(), tmp_path).images(found)
+    left = embeddings(random_encoder(), tmp_path, on_error="skip").images(found)
+
+    assert left.kept.tolist() == [0, 1]
+    assert [failure.id for failure in left.failures] == [found.entries[2].id]
 
 
 def test_copies_of_an_image_are_encoded_once(tmp_path):

@@ -42,7 +42,7 @@ def test_a_negative_label_is_an_error(tmp_path):
 
 
 def test_a_multilabel_vector_longer_than_the_class_list_is_an_error(tmp_path):
-    with pytest.raises(DataError, match="label 2, but there are 2 class names"):
+    with pytest.raises(DataError, match=r"its \.npy has 3 values for 2 classes"):
         manifest(write_multilabel(tmp_path, labels=[[1, 0, 1]], classes=("a", "b")))
 
 

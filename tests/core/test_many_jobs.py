@@ -13,7 +13,8 @@ from eyechart.io import progress_file
 from eyechart.io.progress import NoProgress
 from eyechart.io.progress_file import ProgressFile
 from eyechart.models.registry import ENCODERS
-from eyechart.tasks.registry import TASKS
+from eyechart.session import Session
+from eyechart.tasks.registry import TASKS, load_task
 from support.data import write_classification
 from support.runs import run_planned
 
@@ -26,29 +27,30 @@ def config(tmp_path):
         write_classification(tmp_path / f"d{i}", n=3)
     return make_config(
         {
-            "pretrained_model": [f"python:any_module:make,p{i}" for i in range(MODELS)],
-            "model_type": "python:json:loads",
+            "pretrained_model": [f"m{i},http://127.0.0.1:9/v1" for i in range(MODELS)],
+            "model_type": "api",
             "dataset": [f"wds/d{i}" for i in range(DATASETS)],
             "dataset_root": f"{tmp_path}/{{dataset}}",
-            "output": f"{tmp_path}/out/{{dataset}}_{{pretrained}}.json",
+            "output": f"{tmp_path}/out/{{dataset}}_{{model}}.json",
             "skip_existing": True,
         }
     )
 
 
 @pytest.fixture
-def jobs(config, monkeypatch):
-    monkeypatch.setattr("eyechart.models.encoders.python.PythonFamily.check", lambda self, spec: None)
+def jobs(config):
     return plan.plan_jobs(config)
 
 
 @pytest.fixture
 def done(jobs):
     """Put the result of each job where it belongs, as if other runs had written them."""
+    session, task = Session(), load_task("zeroshot_classification")
     jobs[0].output.parent.mkdir()
     for job in jobs:
         names = {"dataset": job.dataset.name, "model": job.model.name, "pretrained": job.model.pretrained}
-        body = {**names, "task": job.task, "metrics": {"acc1": 0.5}, "job": {"digest": job.digest}, "schema": 1}
+        made = {"identity": session.identity(job, task)}
+        body = {**names, "task": job.task, "metrics": {"acc1": 0.5}, "job": made, "schema": 1}
         job.output.write_text(json.dumps(body))
     return jobs
 
@@ -61,7 +63,6 @@ def count_calls(monkeypatch, owner, name):
 
 
 def test_a_dataset_is_opened_and_checked_once_however_many_models_there_are(config, monkeypatch):
-    monkeypatch.setattr("eyechart.models.encoders.python.PythonFamily.check", lambda self, spec: None)
     opened = count_calls(monkeypatch, plan, "open_dataset")
     checked = count_calls(monkeypatch, TASKS.load("zeroshot_classification"), "check")
 
@@ -71,7 +72,7 @@ def test_a_dataset_is_opened_and_checked_once_however_many_models_there_are(conf
 
 def test_a_model_that_has_all_its_results_is_not_looked_at(done, config, monkeypatch):
     done[0].output.unlink()
-    checked = count_calls(monkeypatch, ENCODERS.load("python"), "check")
+    checked = count_calls(monkeypatch, ENCODERS.load("api"), "check")
 
     plan.plan_jobs(config)
 
@@ -84,7 +85,7 @@ def test_a_job_that_is_done_costs_one_reading_of_its_result(done, config, monkey
     reports = list(run_planned(done, config))
 
     assert all(report.skipped for report in reports)
-    assert len(read) == MODELS * DATASETS
+    assert sum(path.suffix == ".json" for (path, *_) in read) == MODELS * DATASETS
     assert flushed == []
 
 

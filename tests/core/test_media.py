@@ -1,8 +1,10 @@
+import os
+
 import pytest
 from PIL import Image
 
 from eyechart.errors import DataError
-from eyechart.io import media
+from eyechart.io import digests, media
 from eyechart.io.media import ImageRef, to_rgb
 from support.data import encoded, noise_image, png
 
@@ -25,6 +27,52 @@ def test_the_digest_depends_on_content_and_not_on_the_place(tmp_path):
     assert ImageRef("a", data=png(1)).digest() != ImageRef("a", data=png(2)).digest()
 
 
+def test_a_file_that_is_as_it_was_is_not_read_again_for_its_digest(tmp_path, monkeypatch):
+    path = tmp_path / "a.png"
+    path.write_bytes(png(1))
+    monkeypatch.setattr(digests, "SETTLED", -1)
+    ref = ImageRef.from_path(path)
+    before = ref.digest()
+    with monkeypatch.context() as blind:
+        blind.setattr(digests, "_read", None)
+        assert ref.digest() == before
+
+    path.write_bytes(png(2))
+    assert ref.digest() == digests.digest_bytes(png(2))
+
+
+def test_every_part_of_an_image_has_a_digest_of_its_own(tmp_path):
+    path = tmp_path / "a.png"
+    path.write_bytes(png(1))
+    parts = [ref.crop(*box) for ref in (ImageRef.from_path(path),) for box in [(0, 0, 9, 9), (0, 0, 9, 8)]]
+
+    assert len({ImageRef.from_path(path).digest(), *(part.digest() for part in parts)}) == 3
+    assert parts[0].digest() == ImageRef("elsewhere", data=png(1)).crop(0, 0, 9, 9).digest()
+
+
+def test_what_is_loaded_is_decoded_and_digested_from_the_same_bytes(tmp_path):
+    path = tmp_path / "a.png"
+    path.write_bytes(png(1))
+    loaded = ImageRef.from_path(path).crop(0, 0, 9, 9).load()
+
+    path.write_bytes(png(2))
+
+    assert loaded.digest() == ImageRef("a", data=png(1)).crop(0, 0, 9, 9).digest()
+    assert loaded.decode().tobytes() == noise_image(1).crop((0, 0, 9, 9)).tobytes()
+
+
+@pytest.mark.parametrize("what", ["digest", "read"])
+def test_a_pipe_or_a_giant_is_refused_before_it_is_read(what, tmp_path, monkeypatch):
+    os.mkfifo(tmp_path / "pipe.png")
+    (tmp_path / "giant.png").write_bytes(png(1))
+    monkeypatch.setattr(media, "MAX_BYTES", 100)
+
+    with pytest.raises(DataError, match="not a plain file"):
+        getattr(ImageRef.from_path(tmp_path / "pipe.png"), what)()
+    with pytest.raises(DataError, match="more than the limit of 100"):
+        getattr(ImageRef.from_path(tmp_path / "giant.png"), what)()
+
+
 @pytest.mark.parametrize(
     "damage", [b"", b"not an image", png(1)[:60], encoded(noise_image(1, (300, 300)), "jpg")[:900]]
 )
@@ -45,9 +93,9 @@ def test_an_image_with_too_many_pixels_is_refused_before_it_is_decoded(monkeypat
         ImageRef("bomb.png", data=png(1)).decode()
 
 
-@pytest.mark.parametrize("mode", ["RGB", "RGBA", "L", "LA", "P", "1", "I;16", "CMYK"])
-def test_every_mode_becomes_rgb_as_pillow_converts_it(mode):
-    image = noise_image(3).convert("I").convert(mode) if mode == "I;16" else noise_image(3, mode=mode)
+@pytest.mark.parametrize("mode", ["RGB", "RGBA", "L", "LA", "P", "1", "CMYK"])
+def test_every_mode_of_eight_bits_becomes_rgb_as_pillow_converts_it(mode):
+    image = noise_image(3, mode=mode)
 
     assert to_rgb(image).tobytes() == image.convert("RGB").tobytes()
 

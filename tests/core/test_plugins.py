@@ -7,9 +7,10 @@ import textwrap
 
 import pytest
 
-from eyechart import plugins
-from eyechart.errors import UnknownNameError
-from eyechart.models.registry import ENCODERS
+from eyechart.datasets.registry import READERS
+from eyechart.errors import UnknownNameError, UsageError
+from eyechart.models.registry import ENCODERS, GENERATORS, RERANKERS
+from eyechart.tasks.registry import TASKS
 
 PYPROJECT = """
 [build-system]
@@ -95,15 +96,15 @@ def python(code, site, cwd):
 
 def test_a_model_and_a_dataset_of_another_package_work_by_name(installed, tmp_path):
     code = """
-        from eyechart import plugins
-                from eyechart.config import make_config
+        from eyechart.models.registry import ENCODERS
+        from eyechart.run import run_job
+        from eyechart.session import Session
         from eyechart.types import DatasetSpec, Job, ModelSpec
         from pathlib import Path
         assert "mean_colour" in ENCODERS.names()
         job = Job(ModelSpec("mean_colour", "m"), DatasetSpec("two", "two_images", ""), "zeroshot_classification", {},
                   Path("r.json"))
-        (report,) = run_planned([job], make_config({}))
-        print(report.error or report.result.metrics["acc1"])
+        print(run_job(job, Session()).metrics["acc1"])
     """
 
     done = python(code, installed, tmp_path)
@@ -116,10 +117,11 @@ def test_a_broken_plugin_names_its_package(installed, tmp_path):
     try:
         done = python(
             """
-            from eyechart import plugins
+            from eyechart.errors import UsageError
+            from eyechart.models.registry import ENCODERS
             try:
                 ENCODERS.load("mean_colour")
-            except plugins.UsageError as error:
+            except UsageError as error:
                 print(error)
             """,
             installed,
@@ -136,7 +138,18 @@ def test_an_unknown_name_lists_the_nearest():
         ENCODERS.load("onix")
 
 
-@pytest.mark.parametrize("group", ["models", "datasets", "tasks"])
-def test_every_built_in_can_be_imported(group):
-    for name in plugins.BUILT_IN[group]:
-        assert callable(plugins.load(group, name))
+@pytest.mark.parametrize("registry", [ENCODERS, GENERATORS, RERANKERS, READERS, TASKS], ids=lambda one: one.group)
+def test_every_built_in_can_be_imported(registry):
+    for name in registry.built_in:
+        assert callable(registry.load(name))
+
+
+def test_an_object_of_ones_own_is_found_in_the_working_folder(tmp_path, monkeypatch):
+    (tmp_path / "my_folder_module.py").write_text("class Thing:\n    pass\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+
+    assert TASKS.load("python:my_folder_module:Thing").__name__ == "Thing"
+    for wrong in ("python:my_folder_module", "python:my_folder_module:Nothing", "python:no_such_module:Thing"):
+        with pytest.raises(UsageError):
+            TASKS.load(wrong)

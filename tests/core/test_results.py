@@ -7,7 +7,7 @@ import pytest
 from eyechart.errors import ResultError
 from eyechart.results import Result, read_result, to_json, write_result
 from eyechart.results.done import WORDS, check_owner, is_done
-from eyechart.types import DatasetSpec, Job, Metric, ModelSpec
+from eyechart.types import DatasetSpec, Job, MeanOf, Metric, ModelSpec
 
 
 def result(**changes):
@@ -28,14 +28,14 @@ def job(output, **changes):
 
 
 def test_a_result_comes_back_as_it_was_written(tmp_path):
-    written = write_result(
-        result(values={"acc1": Metric(0.5, 0.4, 0.6)}), [{"id": "1", "rank": 2}], tmp_path / "r.json"
-    )
+    value = Metric(0.5, 0.4, 0.6, 0.1, 7, primary=True, mean_of=MeanOf("rank", 1, {"query": "text"}, "image", "label"))
+    written = write_result(result(values={"acc1": value}), [{"id": "1", "rank": 2}], tmp_path / "r.json")
 
     read = read_result(tmp_path / "r.json")
 
     assert read == written
-    assert read.intervals == {"acc1": (0.4, 0.6)}
+    assert read.values == {"acc1": value}
+    assert (read.metrics, read.intervals, read.chance) == ({"acc1": 0.5}, {"acc1": (0.4, 0.6)}, {"acc1": 0.1})
     assert list(read.iter_records()) == [{"id": "1", "rank": 2}]
 
 
@@ -93,6 +93,24 @@ def test_what_is_not_known_to_be_the_same_is_not_the_same(tmp_path, part, now):
     assert WORDS[part] in why
 
 
+def test_a_result_that_was_changed_by_hand_is_made_again(tmp_path):
+    this = job(tmp_path / "r.json")
+    write_result(result(job={"identity": NOW}), [], this.output)
+    this.output.write_text(this.output.read_text().replace("0.5", "0.9"))
+
+    assert read_result(this.output).altered
+    assert "was changed" in is_done(this, NOW)[1]
+
+
+def test_a_result_whose_records_were_cut_is_made_again(tmp_path):
+    this = job(tmp_path / "r.json")
+    write_result(result(job={"identity": NOW}), [{"id": "a"}, {"id": "b"}], this.output)
+    records = tmp_path / "r.records.jsonl"
+    records.write_text(records.read_text()[:12])
+
+    assert "records" in is_done(this, NOW)[1]
+
+
 def test_a_result_that_does_not_say_what_it_was_made_from_is_made_again(tmp_path):
     path = tmp_path / "r.json"
     names = {"dataset": "wds/x", "model": "m", "pretrained": "p", "task": "t", "language": "en"}
@@ -117,7 +135,7 @@ def test_a_failed_write_leaves_the_old_result_and_no_temporary_file(tmp_path):
         raise OSError(28, os.strerror(28))
 
     with pytest.raises(ResultError, match="No space left"):
-        write_result(result(metrics={"acc1": 0.9}), records(), tmp_path / "r.json")
+        write_result(result(values={"acc1": Metric(0.9)}), records(), tmp_path / "r.json")
 
     assert read_result(tmp_path / "r.json").metrics == {"acc1": 0.5}
     assert sorted(path.name for path in tmp_path.iterdir() if path.is_file()) == ["r.json", "r.records.jsonl"]
@@ -139,7 +157,7 @@ def test_a_run_killed_between_records_and_result_leaves_no_result_beside_records
     def killed(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("eyechart.results.write_atomic", killed)
+    monkeypatch.setattr("eyechart.results.files.write_atomic", killed)
     with pytest.raises(KeyboardInterrupt):
         write_result(result(), [{"id": "new"}], path)
     assert not path.exists()

@@ -3,9 +3,10 @@ import sys
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file
 
 from eyechart.errors import ModelError
-from eyechart.store.vectors import EmbeddingStore, StoreError, Table, text_digests
+from eyechart.store.vectors import EmbeddingStore, VectorTable, text_digests
 
 
 def keys(*names):
@@ -17,7 +18,7 @@ def rows(n, seed=0, dim=8):
 
 
 def test_vectors_come_back_exactly_in_the_order_asked(tmp_path):
-    table, vectors = Table(tmp_path), rows(3)
+    table, vectors = VectorTable(tmp_path), rows(3)
 
     table.add(keys("a", "b", "c"), vectors)
 
@@ -26,11 +27,11 @@ def test_vectors_come_back_exactly_in_the_order_asked(tmp_path):
 
 def test_a_later_process_finds_what_an_earlier_one_stored(tmp_path):
     vectors = rows(5)
-    first = Table(tmp_path)
+    first = VectorTable(tmp_path)
     first.add(keys("a", "b"), vectors[:2])
     first.add(keys("c", "d", "e"), vectors[2:])
 
-    later = Table(tmp_path)
+    later = VectorTable(tmp_path)
 
     assert later.missing(keys("a", "x", "e")).tolist() == [False, True, False]
     np.testing.assert_array_equal(later.get(keys("e", "b")), vectors[[4, 1]])
@@ -54,25 +55,81 @@ def test_a_vector_that_is_not_finite_is_refused(tmp_path, bad):
     vectors[1, 3] = bad
 
     with pytest.raises(ModelError, match="1 of 2 vectors with NaN or infinite"):
-        Table(tmp_path).add(keys("a", "b"), vectors)
+        VectorTable(tmp_path).add(keys("a", "b"), vectors)
 
-    assert Table(tmp_path).missing(keys("a", "b")).all()
+    assert VectorTable(tmp_path).missing(keys("a", "b")).all()
 
 
 def test_a_file_left_by_a_killed_writer_is_ignored(tmp_path):
-    Table(tmp_path).add(keys("a"), rows(1))
+    VectorTable(tmp_path).add(keys("a"), rows(1))
     (tmp_path / ".tmp-1-abc-00.safetensors").write_bytes(b"half")
 
-    assert not Table(tmp_path).missing(keys("a")).any()
+    assert not VectorTable(tmp_path).missing(keys("a")).any()
 
 
-def test_a_damaged_part_is_an_error_that_says_what_to_delete(tmp_path):
-    Table(tmp_path).add(keys("a"), rows(1))
-    part = next(tmp_path.glob("*.safetensors"))
-    part.write_bytes(part.read_bytes()[:-10])
+def cut(tensors, data):
+    return data[:-10]
 
-    with pytest.raises(StoreError, match=f"unreadable part: {part}"):
-        Table(tmp_path).get(keys("a"))
+
+def flip(name, position):
+    def damage(tensors, data):
+        broken = bytearray(data)
+        place = data.index(tensors[name].tobytes()) + position
+        broken[place] ^= 0x40
+        return bytes(broken)
+
+    return damage
+
+
+def roll_keys(tensors, data):
+    return data.replace(tensors["keys"].tobytes(), np.roll(tensors["keys"], 1, axis=0).tobytes())
+
+
+def swap_vector(value):
+    def damage(tensors, data):
+        row = tensors["vectors"][1]
+        return data.replace(row.tobytes(), np.full_like(row, value).tobytes())
+
+    return damage
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [cut, flip("keys", 3), flip("vectors", 9), roll_keys, swap_vector(np.nan), swap_vector(0)],
+    ids=["cut", "flipped key", "flipped vector", "keys rolled by one", "NaN", "zeros"],
+)
+def test_a_damaged_part_is_set_aside_and_what_it_held_is_missing(tmp_path, damage):
+    VectorTable(tmp_path).add(keys("a", "b", "c"), rows(3))
+    VectorTable(tmp_path).add(keys("d"), rows(1, seed=4))
+    part = min(tmp_path.glob("*.safetensors"))
+    part.write_bytes(damage(load_file(part), part.read_bytes()))
+
+    table = VectorTable(tmp_path)
+
+    assert table.missing(keys("a", "b", "c", "d")).tolist() == [True, True, True, False]
+    assert table.damaged == [part.name]
+    np.testing.assert_array_equal(table.get(keys("d")), rows(1, seed=4))
+    assert [path.name for path in tmp_path.glob("damaged-*")] == [f"damaged-{part.name}"]
+    table.add(keys("a", "b", "c"), rows(3))
+    np.testing.assert_array_equal(VectorTable(tmp_path).get(keys("b")), rows(3)[[1]])
+
+
+def test_a_part_is_verified_once_in_a_process(tmp_path, monkeypatch):
+    VectorTable(tmp_path).add(keys("a"), rows(1))
+    table = VectorTable(tmp_path)
+    assert not table.missing(keys("a")).any()
+    monkeypatch.setattr("eyechart.store.vectors._checksum", lambda tensor: pytest.fail("verified again"))
+
+    assert not table.missing(keys("a")).any()
+    table.get(keys("a"))
+
+
+def test_a_part_of_an_older_version_has_no_checksum_and_is_not_used(tmp_path):
+    from safetensors.numpy import save_file
+
+    save_file({"keys": keys("a").copy(), "vectors": rows(1)}, tmp_path / "00000000000000000001-aaaa.safetensors")
+
+    assert VectorTable(tmp_path).missing(keys("a")).all()
 
 
 def test_many_processes_write_at_once_and_nothing_is_lost(tmp_path):
@@ -80,14 +137,14 @@ def test_many_processes_write_at_once_and_nothing_is_lost(tmp_path):
 import sys
 from pathlib import Path
 import numpy as np
-from eyechart.store.vectors import Table, text_digests
-who, table = sys.argv[1], Table(Path(sys.argv[2]))
+from eyechart.store.vectors import VectorTable, text_digests
+who, table = sys.argv[1], VectorTable(Path(sys.argv[2]))
 for i in range(20):
     table.add(text_digests([f"{who}-{i}"], "en"), np.full((1, 4), int(who) * 100 + i, np.float32))
 """
     writers = [subprocess.Popen([sys.executable, "-c", code, str(who), str(tmp_path)]) for who in range(4)]
     assert [writer.wait() for writer in writers] == [0] * 4
 
-    found = Table(tmp_path).get(keys(*(f"{who}-{i}" for who in range(4) for i in range(20))))
+    found = VectorTable(tmp_path).get(keys(*(f"{who}-{i}" for who in range(4) for i in range(20))))
 
     assert found[:, 0].tolist() == [who * 100 + i for who in range(4) for i in range(20)]

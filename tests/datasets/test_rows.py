@@ -7,7 +7,7 @@ from eyechart.datasets.folder import open_folder
 from eyechart.datasets.jsonl import open_jsonl
 from eyechart.datasets.table import open_table
 from eyechart.errors import DataError
-from eyechart.manifest import iter_samples
+from eyechart.manifest import iter_samples, read_manifest
 from eyechart.types import DatasetSpec
 from support.data import png
 
@@ -100,6 +100,21 @@ class TestFolder:
         images(tmp_path, "val/cat/1.png", "train/dog/1.png")
 
         assert open_folder(spec(tmp_path, split="val")).info.classnames == ("cat",)
+
+    @pytest.mark.parametrize("extension", ["JPG", "jfif", "avif", "jp2", "pbm"])
+    def test_images_of_every_format_that_is_decoded_are_listed(self, tmp_path, extension):
+        images(tmp_path, "cat/1.png", f"cat/2.{extension}")
+
+        assert len(list(iter_samples(open_folder(spec(tmp_path))))) == 2
+
+    def test_an_image_that_is_a_dead_link_is_missing_and_not_left_out(self, tmp_path):
+        images(tmp_path, "cat/1.png")
+        (tmp_path / "cat" / "2.png").symlink_to(tmp_path / "gone.png")
+
+        with pytest.raises(DataError, match=r"2\.png: cannot read the image"):
+            read_manifest(open_folder(spec(tmp_path)))
+        manifest = read_manifest(open_folder(spec(tmp_path)), on_error="skip")
+        assert (len(manifest), [failure.id for failure in manifest.failures]) == (1, ["cat/2.png"])
 
     def test_the_default_template_is_noted(self, tmp_path):
         images(tmp_path, "cat/1.png")

@@ -44,6 +44,15 @@ def test_multilabel_reads_the_classes_that_are_present(tmp_path):
     assert [sample.labels for sample in samples(root)] == [(0, 2), ()]
 
 
+@pytest.mark.parametrize("vector", [[1, 0], [1, 0, 1, 0], [1, 0, 1, 1], []])
+def test_labels_for_another_number_of_classes_are_refused(tmp_path, vector):
+    """A longer vector may be all zeros where no class is: every metric would still be a number."""
+    root = write_multilabel(tmp_path, labels=[[1, 0, 1], vector], classes=("a", "b", "c"))
+
+    with pytest.raises(DataError, match=rf"s0000001\.png: its \.npy has {len(vector)} values for 3 classes"):
+        samples(root)
+
+
 @pytest.mark.parametrize(("form", "extension"), [("png", "png"), ("jpg", "jpg"), ("jpg", "jpeg"), ("webp", "webp")])
 def test_all_image_formats_are_read(tmp_path, form, extension):
     root = write_classification(tmp_path, n=1, shards=1)
@@ -101,6 +110,25 @@ def test_a_missing_shard_is_found_when_the_dataset_is_opened(tmp_path):
 
     with pytest.raises(DataError, match=r"1 shards are missing, the first is .*2\.tar"):
         dataset(root)
+
+
+@pytest.mark.parametrize(("extra", "count"), [(["2.tar"], 1), (["2.tar", "3.tar"], 2), (["9.tar"], 1), (["x.tar"], 1)])
+def test_shards_that_are_not_counted_are_not_read_but_noted(tmp_path, extra, count):
+    """nshards.txt is what CLIP_benchmark goes by, and some make it smaller on purpose; the result says so."""
+    root = write_classification(tmp_path, shards=2)
+    captions = write_retrieval(tmp_path / "captions", captions=[["a"], ["b"]])
+    for folder in (root, captions):
+        for name in extra:
+            (folder / "test" / name).write_bytes((folder / "test" / "0.tar").read_bytes())
+
+        (note,) = dataset(folder).info.notes
+        assert (note.kind, note.count) == ("unread_shards", count)
+        assert f"test/{extra[0]}" in note.message
+    assert len(samples(root)) == 12
+
+
+def test_a_folder_with_the_shards_that_it_counts_has_no_notes(tmp_path):
+    assert dataset(write_classification(tmp_path)).info.notes == ()
 
 
 @pytest.mark.parametrize("text", ["", "two", "0", "-1"])

@@ -19,19 +19,17 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PROGRAMS = ("eyechart", "clip_benchmark", "clip_benchmark_export_wds", "python")
 FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
-OUR_COMMANDS = {
-    "eyechart": ["-m", "eyechart"],
-    "clip_benchmark": ["-c", "import sys; from eyechart.cli import main_clip_benchmark as main; sys.exit(main())"],
-    "clip_benchmark_export_wds": [
-        "-c",
-        "import sys; from eyechart.cli import main_export_wds as main; sys.exit(main())",
-    ],
-    "python": [],
-    "python3": [],
-}
+OUR_COMMANDS = {name: str(Path(sys.executable).parent / name) for name in PROGRAMS} | {"python3": sys.executable}
+"""As they are installed: a program does not see the working folder by itself, as ``python -m`` would."""
 NOT_RUN = {"make", "pip", "cat", "ls", "open", "apt-get", "npm"}
 """Set-up steps, and commands that only look."""
+
+
+def user():
+    """Return the environment of somebody who installed the package and knows nothing of this folder."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
 
 
 def blocks(page):
@@ -49,7 +47,7 @@ def commands(body):
 
 def run(words, folder):
     done = subprocess.run(
-        [sys.executable, *words], cwd=folder, capture_output=True, text=True, timeout=240, stdin=subprocess.DEVNULL
+        words, cwd=folder, capture_output=True, text=True, timeout=240, stdin=subprocess.DEVNULL, env=user()
     )
     assert done.returncode == 0, f"{shlex.join(words)}\n{done.stdout}\n{done.stderr}"
 
@@ -57,7 +55,6 @@ def run(words, folder):
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_the_examples_on_the_page_run(page, tmp_path, monkeypatch):
     monkeypatch.setenv("LMUData", str(tmp_path / "LMUData"))
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT / "src"), str(tmp_path)]))
     for language, options, body in blocks(page):
         if "skip" in options:
             continue
@@ -66,11 +63,11 @@ def test_the_examples_on_the_page_run(page, tmp_path, monkeypatch):
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(body, encoding="utf-8")
         elif language == "python":
-            run(["-c", body], tmp_path)
+            run([sys.executable, "-c", body], tmp_path)
         elif language == "console":
             for program, *words in commands(body):
                 if program not in NOT_RUN:
-                    run([*OUR_COMMANDS[program], *words], tmp_path)
+                    run([OUR_COMMANDS[program], *words], tmp_path)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -85,12 +85,12 @@ def test_jobs_that_are_done_start_no_process(plan, monkeypatch):
     assert all(report.result for report in run_planned(*plan("one")))
     monkeypatch.setattr(processes, "get_context", None)
 
-    assert all(report.skipped for report in run_in_processes(plan("one", skip_existing=True)[0], Session(), count=2))
+    assert all(report.skipped for report in run_in_processes(plan("one")[0], Session(), count=2, skip_existing=True))
 
 
 @pytest.mark.slow
 def test_an_error_in_a_process_is_the_jobs_error(plan, tmp_path):
-    jobs, config = plan("one")
+    jobs, _ = plan("one")
     shard = tmp_path / "data" / "d0" / "test" / "0.tar"
     shard.write_bytes(shard.read_bytes()[:3000])
 

@@ -2,18 +2,19 @@
 
 import io
 import tarfile
+import time
 import zipfile
 
 import pytest
 
 from eyechart.datasets import prompt_pack, tarshard
+from eyechart.datasets.questions import xlsx
+from eyechart.datasets.questions.xlsx import read_xlsx, write_xlsx
 from eyechart.datasets.tarshard import iter_groups
 from eyechart.datasets.webdataset import open_webdataset
 from eyechart.errors import DataError
 from eyechart.manifest import iter_samples
 from eyechart.types import DatasetSpec
-from eyechart.vlm import xlsx
-from eyechart.vlm.xlsx import read_xlsx, write_xlsx
 from support.data import png, write_classification, write_tar
 
 BLOCK = 512
@@ -120,6 +121,50 @@ def test_joined_archives_are_refused_and_not_half_read(tmp_path):
         read(shard(tmp_path / "0.tar", one, member("b.png", png())))
 
 
+@pytest.mark.parametrize("lost", [0.5, 0.02])
+def test_an_archive_whose_end_was_never_written_is_refused_and_not_half_read(tmp_path, lost):
+    """A copy that broke off, or a disk that lost its last blocks: the size is right, the rest is zeros."""
+    root = write_classification(tmp_path, n=300, shards=1)
+    path = root / "test" / "0.tar"
+    whole = path.read_bytes()
+    with tarfile.open(path) as archive:
+        headers = [member.offset for member in archive if member.name.endswith(".cls")]
+    end = headers[int(len(headers) * (1 - lost))]
+    path.write_bytes(whole[:end].ljust(len(whole), b"\0"))
+
+    with pytest.raises(DataError, match=rf"0\.tar is damaged: its last {len(whole) - end} bytes are zeros"):
+        list(iter_samples(open_webdataset(DatasetSpec("wds/x", "wds", str(root)))))
+
+
+@pytest.mark.parametrize("size", [0, 300, 511, 512, 513, 9215, 9216, 9217, 10240])
+def test_an_archive_ends_in_two_blocks_and_may_fill_its_record(tmp_path, size):
+    """Python and GNU tar fill the record, others do not."""
+    write_tar(tmp_path / "filled.tar", [("a.png", b"x" * size)])
+    shard(tmp_path / "bare.tar", member("a.png", b"x" * size))
+    assert (tmp_path / "filled.tar").stat().st_size % 10240 == 0
+
+    for name in ("filled.tar", "bare.tar"):
+        assert read(tmp_path / name) == [("a", {"png": b"x" * size})]
+
+
+def test_a_cut_behind_a_member_that_ends_in_zeros_is_found(tmp_path):
+    """The zeros are not the end mark, though they look like it from behind."""
+    path = tmp_path / "0.tar"
+    path.write_bytes(member("a.png", png()) + member("a.npy", b"\0" * 4096))
+
+    tarshard.check_whole(path)
+    with pytest.raises(DataError, match="cut short: it has no end mark"):
+        read(path)
+
+
+@pytest.mark.parametrize("size", [1024, 10240, 102400])
+def test_an_archive_of_nothing_is_refused(tmp_path, size):
+    (tmp_path / "0.tar").write_bytes(b"\0" * size)
+
+    with pytest.raises(DataError, match=r"0\.tar (holds no samples|is damaged)"):
+        read(tmp_path / "0.tar")
+
+
 @pytest.mark.parametrize("count", ["1000000000000", "0", "-1", "9" * 5000])
 def test_a_split_of_a_million_million_shards_is_refused(tmp_path, count):
     root = write_classification(tmp_path, n=1, shards=1)
@@ -158,6 +203,61 @@ def test_a_spreadsheet_that_claims_two_thousand_million_rows_is_refused(tmp_path
 
     with pytest.raises(DataError, match="more than 1000 rows"):
         read_xlsx(sheet(tmp_path / "p.xlsx", {b'<row r="3"': b'<row r="2000000000"', b'r="A3"': b'r="A2000000000"'}))
+
+
+END = b"</sheetData>"
+
+
+def test_cells_far_to_the_right_of_a_spreadsheet_cost_nothing(tmp_path):
+    """Filled up to the last column, twenty thousand rows are three hundred million cells."""
+    rows = b"".join(b'<row r="%d"><c r="XFD%d"><v>7</v></c></row>' % (i, i) for i in range(4, 20_004))
+    path = sheet(tmp_path / "p.xlsx", {END: rows + END})
+    start = time.process_time()
+
+    table = read_xlsx(path)
+
+    assert time.process_time() - start < 2
+    assert table["index"] == [1, 2]  # what stands under no name is nobody's
+
+
+def test_a_row_far_below_costs_nothing(tmp_path):
+    path = sheet(tmp_path / "p.xlsx", {END: b'<row r="1000000"><c r="A1000000"><v>7</v></c></row>' + END})
+    start = time.process_time()
+
+    assert read_xlsx(path)["index"] == [1, 2, 7]
+    assert time.process_time() - start < 2
+
+
+def test_a_spreadsheet_with_too_many_columns_is_refused(tmp_path):
+    far = b'<c r="XFD1" t="inlineStr"><is><t>far</t></is></c></row><row r="2"'
+
+    with pytest.raises(DataError, match="more than 256 columns"):
+        read_xlsx(sheet(tmp_path / "p.xlsx", {b'</row><row r="2"': far}))
+
+
+def test_a_spreadsheet_with_too_many_cells_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(xlsx, "MAX_CELLS", 1000)
+    write_xlsx(tmp_path / "p.xlsx", ["a", "b"], [[1, None]] * 501)
+
+    with pytest.raises(DataError, match="more than 1000 cells"):
+        read_xlsx(tmp_path / "p.xlsx")
+
+
+def test_a_spreadsheet_is_read_whole_whatever_it_says_of_its_size(tmp_path):
+    path = sheet(tmp_path / "p.xlsx", {b"<sheetData>": b'<dimension ref="A1:A2"/><sheetData>'})
+
+    assert read_xlsx(path).to_dict() == [{"index": 1, "prediction": "a"}, {"index": 2, "prediction": "b"}]
+
+
+def test_a_column_without_a_name_is_left_out_and_moves_no_other(tmp_path):
+    import openpyxl
+
+    book = openpyxl.Workbook()
+    for row in (["index", None, "prediction"], [1, "comment", "a"]):
+        book.active.append(row)
+    book.save(tmp_path / "p.xlsx")
+
+    assert read_xlsx(tmp_path / "p.xlsx").to_dict() == [{"index": 1, "prediction": "a"}]
 
 
 def test_entities_in_a_spreadsheet_do_not_multiply(tmp_path):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from eyechart.compat.evalscope.log import run_log
+from eyechart.datasets.questions.folders import inside
 from eyechart.datasets.remote.download import alone
 from eyechart.errors import DataError, UsageError
 from eyechart.io.files import open_plain, private_folder, write_atomic
@@ -15,7 +16,6 @@ from eyechart.results import Result, write_result
 from eyechart.store.answers import Responses
 from eyechart.store.vectors import EmbeddingStore, text_digests
 from eyechart.types import Answer, Metric
-from eyechart.vlm.folders import inside
 
 
 @pytest.fixture(autouse=True)

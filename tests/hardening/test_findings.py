@@ -8,14 +8,14 @@ import zipfile
 import pytest
 
 from eyechart.compat.evalscope import read_configs
+from eyechart.datasets.questions.tables import load_table
+from eyechart.datasets.questions.xlsx import read_xlsx, write_xlsx
 from eyechart.datasets.table import open_table
 from eyechart.datasets.tarshard import iter_groups
 from eyechart.errors import DataError, ResultError, UsageError
 from eyechart.report.load import load_results, read_any
-from eyechart.report.payload import make_payload
+from eyechart.report.page.payload import make_payload
 from eyechart.types import DatasetSpec
-from eyechart.vlm.tables import load_table
-from eyechart.vlm.xlsx import read_xlsx, write_xlsx
 from support.data import png
 
 

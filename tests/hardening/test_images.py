@@ -8,10 +8,11 @@ import zlib
 import pytest
 
 from eyechart.api.images import encode_image
+from eyechart.compat.vlmevalkit.images import decode_base64_to_image
+from eyechart.datasets.questions.images import write_image
 from eyechart.errors import DataError
 from eyechart.io import media
 from eyechart.io.media import ImageRef, decode_image, image_size
-from eyechart.vlm.images import decode_base64_to_image, write_image
 from support.data import encoded, noise_image, png
 
 

@@ -12,17 +12,17 @@ import pytest
 from eyechart.api.client import ApiClient, Request
 from eyechart.api.errors import RedirectRefusedError
 from eyechart.compat.evalscope.log import run_log
+from eyechart.compat.vlmevalkit import ImageBaseDataset
 from eyechart.datasets.jsonl import open_jsonl
+from eyechart.datasets.questions.messages import to_messages
 from eyechart.datasets.remote import download
-from eyechart.datasets.remote.download import Head, read_small, refuse_inward
+from eyechart.datasets.remote.download import ResponseHead, read_small, refuse_inward
 from eyechart.datasets.selection import open_selection
 from eyechart.datasets.table import open_table
 from eyechart.errors import DataError
 from eyechart.io.progress import NoProgress
 from eyechart.types import DatasetSpec
 from eyechart.vlm import preproc_content
-from eyechart.vlm.base import ImageBaseDataset
-from eyechart.vlm.messages import to_messages
 from support.data import png
 
 
@@ -131,24 +131,56 @@ def test_a_redirect_does_not_take_the_key_along(site):
     assert [path for path, _ in seen] == ["/moved/chat/completions"]
 
 
-@pytest.mark.parametrize(
-    "target",
-    ["http://127.0.0.1/x", "http://169.254.169.254/latest", "http://[::1]/", "http://10.0.0.1/", "http://2130706433/",
-     "http://0x7f.1/", "http://localhost:8000/", "http://metadata.google.internal/"],
-)  # fmt: skip
-def test_a_public_server_does_not_redirect_us_into_our_own_network(target):
-    response = httpx2.Response(302, headers={"Location": target}, request=httpx2.Request("GET", "http://example.org/a"))
+def redirect(target, source="http://example.org/a"):
+    return httpx2.Response(302, headers={"Location": target}, request=httpx2.Request("GET", source))
 
+
+INSIDE = {
+    "this machine": "127.0.0.1 127.8.9.1 0.0.0.0 0.1.2.3 localhost LocalHost localhost:8000 [::1] [::]",
+    "a dot at the end": "localhost. 127.0.0.1. metadata.google.internal. a.localhost.",
+    "other spellings": "2130706433 0x7f.1 0177.1 127.1 [0:0:0:0:0:0:0:1]",
+    "private and shared": "10.0.0.1 172.16.0.1 192.168.1.1 169.254.169.254 100.64.0.1 192.0.0.8 198.18.0.1",
+    "private in IPv6": "[fc00::1] [fd12:3456::1] [fe80::1] [fe80::1%25eth0] [fec0::1] [100::1] [2001:db8::1] [3fff::1]",
+    "to many": "224.0.0.1 255.255.255.255 240.0.0.1 [ff02::1]",
+    "mapped, compatible, translated": "[::ffff:127.0.0.1] [::ffff:a9fe:a9fe] [::127.0.0.1] [::ffff:0:10.0.0.1]",
+    "NAT64": "[64:ff9b::7f00:1] [64:ff9b::10.0.0.1] [64:ff9b::169.254.169.254] [64:ff9b:1::1] [64:ff9b:1::808:808]",
+    "6to4": "[2002:7f00:1::] [2002:a00:1::1] [2002:a9fe:a9fe::] [2002:c0a8:101::5]",
+    "Teredo": "[2001:0:7f00:1::] [2001:0:4136:e378:8000:63bf:80ff:fffe] [2001:0:4136:e378:8000:63bf:f5ff:fffe]",
+    "names": "metadata router metadata.google.internal printer.local a.home.arpa localhost.localdomain box.lan",
+}
+OUTSIDE = (
+    "example.net example.net. cdn.example.net:8443 localhost.example.net 8.8.8.8 134744072 [2606:4700::1111] "
+    "[::ffff:8.8.8.8] [64:ff9b::8.8.8.8] [2002:808:808::1]"
+)
+
+
+@pytest.mark.parametrize(("kind", "host"), [(kind, host) for kind, hosts in INSIDE.items() for host in hosts.split()])
+def test_a_public_server_does_not_redirect_us_into_our_own_network(kind, host):
     with pytest.raises(DataError, match="which is not followed"):
-        refuse_inward(response)
+        refuse_inward(redirect(f"http://{host}/latest"))
+
+
+@pytest.mark.parametrize("host", OUTSIDE.split())
+def test_a_public_server_may_redirect_us_to_another(host):
+    refuse_inward(redirect(f"http://{host}/b"))
+
+
+@pytest.mark.parametrize("host", ["localhost:8000", "10.0.0.2", "[::1]"])
+def test_a_server_of_our_own_network_may_redirect_within_it(host):
+    refuse_inward(redirect("http://127.0.0.1:81/b", source=f"http://{host}/a"))
+
+
+@pytest.mark.parametrize("target", ["http://\uff11\uff12\uff17.0.0.1/", "http://[::1", "http://256.1.1.1/"])
+def test_a_redirect_to_an_address_that_is_none_is_an_error_that_says_so(target):
+    with pytest.raises(DataError, match="an address that is none"):
+        refuse_inward(redirect(target.encode()))
 
 
 def test_redirects_between_public_servers_are_followed_but_not_down_to_http():
-    request = httpx2.Request("GET", "https://example.org/a")
-    refuse_inward(httpx2.Response(302, headers={"Location": "https://cdn.example.net/b"}, request=request))
+    refuse_inward(redirect("https://cdn.example.net/b", source="https://example.org/a"))
 
     with pytest.raises(DataError, match="which is not followed"):
-        refuse_inward(httpx2.Response(302, headers={"Location": "http://cdn.example.net/b"}, request=request))
+        refuse_inward(redirect("http://cdn.example.net/b", source="https://example.org/a"))
 
 
 def test_a_small_file_that_never_ends_is_given_up(site, monkeypatch):
@@ -169,7 +201,7 @@ def test_a_download_that_brings_more_than_was_promised_is_given_up(site, tmp_pat
             yield SimpleNamespace(advance=arrived.append)
 
     with httpx2.Client(trust_env=False) as client, pytest.raises(DataError, match="bytes arrived instead of 1000"):
-        download.download(client, f"{address}/endless", tmp_path / "0.tar", Head(1000, ""), Counting())
+        download.download(client, f"{address}/endless", tmp_path / "0.tar", ResponseHead(1000, ""), Counting())
     assert sum(arrived) < 1_000_000 < 200 * 100_000
     assert sum(path.stat().st_size for path in tmp_path.iterdir()) == 0
 

@@ -10,24 +10,25 @@ import pytest
 from eyechart.compat.evalscope import read_configs
 from eyechart.datasets.jsonl import open_jsonl
 from eyechart.datasets.pairs import open_pairs
+from eyechart.datasets.questions.messages import to_messages
+from eyechart.datasets.questions.tables import load_table
+from eyechart.datasets.questions.tsv import read_tsv
 from eyechart.datasets.selection import open_selection
 from eyechart.datasets.table import open_table
 from eyechart.datasets.text_collection import read_collection
 from eyechart.datasets.webdataset import open_webdataset
 from eyechart.errors import DataError, EyechartError, ResultError, UsageError
-from eyechart.io import untrusted
+from eyechart.io import plain_values, untrusted
+from eyechart.io.plain_values import read_yaml
 from eyechart.manifest import read_manifest
-from eyechart.metrics.vcr import best_span
+from eyechart.metrics.texts.vcr import best_span
 from eyechart.report.load import load_results
-from eyechart.report.payload import make_payload
+from eyechart.report.page.payload import make_payload
 from eyechart.results import read_result
 from eyechart.store.answers import Responses
-from eyechart.store.vectors import Table, text_digests
+from eyechart.store.vectors import VectorTable, text_digests
 from eyechart.tasks.prompts import check_template, fill
 from eyechart.types import DatasetSpec
-from eyechart.vlm.messages import to_messages
-from eyechart.vlm.tables import load_table
-from eyechart.vlm.tsv import read_tsv
 from support.data import png, write_retrieval
 
 READERS = {
@@ -138,12 +139,59 @@ def test_yaml_holds_plain_values_only(text, tmp_path, monkeypatch):
 LAUGHS = "".join(f"x{i + 1}: &x{i + 1} [{', '.join([f'*x{i}'] * 10)}]\n" for i in range(30))
 
 
-@pytest.mark.parametrize("text", ["a: &a [*a]", "[" * 300 + "]" * 300, f"x0: &x0 [z, z]\n{LAUGHS}"])
-def test_a_config_holds_no_more_values_than_it_shows(text, tmp_path):
-    (tmp_path / "c.yaml").write_text(text)
+MERGED = "".join(f"x{i + 1}: &x{i + 1} {{<<: [{', '.join([f'*x{i}'] * 10)}]}}\n" for i in range(30))
+BOMBS = {
+    "itself": "a: &a [*a]",
+    "merges itself": "a: &a {<<: *a}",
+    "brackets": "[" * 300 + "]" * 300,
+    "many brackets": "[" * 100_000,
+    "aliases": f"x0: &x0 [z, z]\n{LAUGHS}",
+    "merge keys": f"x0: &x0 {{a: 1, b: 2}}\n{MERGED}",
+    "a chain of aliases": "x0: &x0 [z]\n" + "".join(f"x{i + 1}: &x{i + 1} [*x{i}]\n" for i in range(60)),
+}
+
+
+@pytest.mark.parametrize("bomb", BOMBS)
+def test_a_config_holds_no_more_values_than_it_shows(bomb, tmp_path):
+    """Refused before it is built: 2 KB of merge keys can stand for more than any memory holds."""
+    (tmp_path / "c.yaml").write_text(BOMBS[bomb])
+    start = time.process_time()
 
     with pytest.raises(UsageError, match="holds more than 100000 values, is nested too deeply"):
         read_configs(tmp_path / "c.yaml")
+    assert time.process_time() - start < 1
+
+
+def test_a_config_with_too_many_values_is_not_read_to_its_end(tmp_path, monkeypatch):
+    monkeypatch.setattr(plain_values, "MAX_VALUES", 1000)
+    (tmp_path / "c.yaml").write_text("[" + "z," * 1_000_000)
+    start = time.process_time()
+
+    with pytest.raises(UsageError, match="holds more than 1000 values"):
+        read_configs(tmp_path / "c.yaml")
+    assert time.process_time() - start < 1
+
+
+def test_a_number_of_a_config_has_a_limit(tmp_path):
+    """One in base 60 takes time with the square of its length: minutes for a megabyte."""
+    (tmp_path / "c.yaml").write_text("a: 1" + ":1" * 200_000)
+
+    with pytest.raises(UsageError, match="has a number of 400001 characters"):
+        read_configs(tmp_path / "c.yaml")
+
+
+@pytest.mark.parametrize("suffix", ["json", "yaml"])
+def test_a_config_in_json_has_the_same_limits(suffix, tmp_path):
+    (tmp_path / f"c.{suffix}").write_text("[" * 60 + "]" * 60)
+
+    with pytest.raises(UsageError, match="is nested too deeply"):
+        read_configs(tmp_path / f"c.{suffix}")
+
+
+def test_merge_keys_of_a_config_mean_what_yaml_says():
+    text = "base: &base {a: 1, b: 2}\nmore: &more {c: 3}\nhere: {<<: [*base, *more], b: 4}\n"
+
+    assert read_yaml(text)["here"] == {"a": 1, "b": 4, "c": 3}
 
 
 def test_a_config_that_is_not_text_is_refused(tmp_path):
@@ -175,7 +223,7 @@ def test_vectors_that_are_not_finite_are_never_stored(bad, tmp_path):
     vectors[1, 2] = bad
 
     with pytest.raises(EyechartError, match="NaN or infinite"):
-        Table(tmp_path).add(text_digests(["a", "b"], "en"), vectors)
+        VectorTable(tmp_path).add(text_digests(["a", "b"], "en"), vectors)
     assert not list(tmp_path.iterdir())
 
 
@@ -203,7 +251,9 @@ def test_a_result_with_parts_of_another_kind_is_damaged(change, tmp_path):
     ],
 )
 def test_damaged_records_do_not_end_the_report_and_are_named_in_it(record, tmp_path):
-    body = {"dataset": "d", "model": "m", "pretrained": "p", "task": "t", "metrics": {"acc1": 0.5}, "language": "en"}
+    metric = "mean_average_precision" if "labels" in record else "acc1"
+    body = {"dataset": "d", "model": "m", "pretrained": "p", "metrics": {metric: 0.5}, "language": "en"}
+    body["task"] = "zeroshot_classification"
     (tmp_path / "r.json").write_text(json.dumps(body | {"schema": 1, "records": {"file": "r.records.jsonl"}}))
     (tmp_path / "r.records.jsonl").write_text(json.dumps(record))
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eyechart.metrics.math_answers import math_equal, math_value
+from eyechart.metrics.texts.math_answers import math_equal, math_value
 
 
 @st.composite

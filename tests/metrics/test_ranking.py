@@ -38,8 +38,9 @@ def positives_of(relevance):
 
 
 def as_vectors(scores):
-    """Queries and a gallery whose dot products are exactly the scores."""
-    return np.eye(len(scores), dtype=np.float32), np.ascontiguousarray(scores.T)
+    """Queries and a gallery whose dot products are exactly the scores plus one; no vector is zero."""
+    queries, gallery = np.eye(len(scores)), scores.T
+    return tuple(np.hstack([rows, np.ones((len(rows), 1))]).astype(np.float32) for rows in (queries, gallery))
 
 
 def trec(scores, relevance, measures):
@@ -123,5 +124,32 @@ def test_blocks_do_not_change_the_ranks(monkeypatch):
     queries, gallery = (rng.standard_normal((n, 8)).astype(np.float32) for n in (50, 90))
     positives = Positives(rng.integers(0, 90, 150), np.arange(0, 150, 3))
     whole = ranking.rank_relevant(queries, gallery, positives)
-    monkeypatch.setattr(ranking, "BLOCK_BYTES", 5 * 90 * 7)
+    monkeypatch.setattr("eyechart.metrics.search.TILE", (7, 11))
     np.testing.assert_array_equal(whole.ranks, ranking.rank_relevant(queries, gallery, positives).ranks)
+
+
+@pytest.mark.parametrize("spread", [1.0, 1e-3, 1e-6, 0.0])
+def test_ranks_are_those_of_float64_however_near_the_vectors_are(spread):
+    rng = np.random.default_rng(3)
+    queries, gallery = ((1 + spread * rng.standard_normal((n, 64))).astype(np.float32) for n in (30, 90))
+    gallery[50] = gallery[7]
+    items = np.array([rng.choice(90, 3, replace=False) for _ in queries])
+
+    relevant = ranking.rank_relevant(queries, gallery, Positives(items.ravel(), np.arange(0, 90, 3)))
+
+    exact = (queries[:, None, :].astype(np.float64) * gallery[None].astype(np.float64)).sum(axis=2)
+    right = np.zeros(exact.shape, bool)
+    np.put_along_axis(right, items, values=True, axis=1)
+    order = np.lexsort((right, -exact), axis=1)  # among equals the wrong come first
+    places = [np.flatnonzero(row[order_of]) + 1 for row, order_of in zip(right, order, strict=True)]
+    assert relevant.ranks.tolist() == np.concatenate(places).tolist()
+
+
+def test_a_relevant_item_whose_vector_is_zero_stands_last():
+    gallery = np.array([[0, 0], [-1, 0], [-1, 1]], np.float32)
+
+    relevant = ranking.rank_relevant(
+        np.array([[1, 0]], np.float32), gallery, Positives(np.array([0, 1]), np.array([0]))
+    )
+
+    assert (relevant.ranks.tolist(), relevant.tied.tolist()) == ([2, 3], [True])

@@ -20,8 +20,8 @@ def dense_ranks(queries, gallery, positives_of):
 
 
 def small_vectors(rng, n):
-    """Draw from few integer vectors, so that exact ties and duplicates are common."""
-    return rng.integers(-1, 2, (n, 3)).astype(np.float32)
+    """Draw from few integer vectors, so that exact ties and duplicates are common; none is zero."""
+    return np.hstack([rng.integers(-1, 2, (n, 3)), np.ones((n, 1))]).astype(np.float32)
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 12), st.integers(1, 4))
@@ -79,7 +79,7 @@ def test_ranks_are_those_of_float64_however_near_the_vectors_are(monkeypatch, ti
     images, texts = unit(images.astype(np.float32)), unit(texts.astype(np.float32))
     # Some images exist twice: their copies tie exactly.
     images[3], images[17] = images[4], images[4]
-    monkeypatch.setattr("eyechart.metrics.retrieval.TILE", tile)
+    monkeypatch.setattr("eyechart.metrics.search.TILE", tile)
 
     to_images, to_texts = rank_both_ways(images, texts, owner)
 
@@ -91,7 +91,7 @@ def test_near_pairs_are_decided_alike_one_by_one_and_together(monkeypatch, dense
     rng = np.random.default_rng(1)
     owner = np.arange(50)
     images, texts = (unit((1 + 1e-5 * rng.standard_normal((50, 33))).astype(np.float32)) for _ in range(2))
-    monkeypatch.setattr("eyechart.metrics.retrieval.DENSE", dense)
+    monkeypatch.setattr("eyechart.metrics.search.DENSE", dense)
 
     to_images, to_texts = rank_both_ways(images, texts, owner)
 
@@ -129,6 +129,64 @@ def test_the_best_items_come_in_order_of_score():
 
     assert items.tolist() == [[1, 2, 3]]
     np.testing.assert_allclose(scores, [[0.9, 0.3, 0.3]])
+
+
+def nearly_alike(n, spread, seed, dim=64):
+    """Draw unit vectors that lie near each other, some of them twice."""
+    rows = 1 + spread * np.random.default_rng(seed).standard_normal((n, dim))
+    rows[n // 2], rows[n // 3] = rows[1], rows[1]
+    return unit(rows.astype(np.float32))
+
+
+@pytest.mark.parametrize("spread", [1.0, 1e-3, 1e-6, 0.0])
+@pytest.mark.parametrize("k", [1, 5, 90])
+def test_the_best_items_are_those_of_float64_however_near_the_vectors_are(monkeypatch, spread, k):
+    queries, gallery = nearly_alike(40, spread, 0), nearly_alike(90, spread, 1)
+    monkeypatch.setattr("eyechart.metrics.retrieval.BLOCK_BYTES", 28 * 90 * 7)
+
+    items, scores = top_items(queries, gallery, k)
+
+    exact = (queries[:, None, :].astype(np.float64) * gallery[None].astype(np.float64)).sum(axis=2)
+    assert items.tolist() == np.argsort(-exact, axis=1, kind="stable")[:, :k].tolist()
+    np.testing.assert_array_equal(scores, np.take_along_axis(exact, items, axis=1).astype(np.float32))
+
+
+class TestZeroVectors:
+    """A zero vector is similar to nothing: what is right and has one is never found."""
+
+    def test_a_right_answer_that_is_zero_stands_last_although_all_others_point_away(self):
+        queries = np.array([[1, 0]], np.float32)
+        gallery = np.array([[0, 0], [-1, 0], [-1, 1]], np.float32)
+
+        found = rank_positives(queries, gallery, Positives.one_each(np.array([0])))
+
+        assert (found.ranks.tolist(), found.tied.tolist()) == ([3], [True])
+
+    def test_a_query_that_is_zero_finds_nothing(self):
+        gallery = np.eye(3, dtype=np.float32)
+
+        found = rank_positives(np.zeros((1, 3), np.float32), gallery, Positives.one_each(np.array([1])))
+
+        assert (found.ranks.tolist(), found.tied.tolist()) == ([3], [True])
+        assert top_items(np.zeros((1, 3), np.float32), gallery, 2)[0].tolist() == [[0, 1]]
+
+    def test_another_right_answer_still_counts(self):
+        gallery = np.array([[0, 0], [-1, 0], [-1, 0.1]], np.float32)
+
+        found = rank_positives(np.array([[1, 0]], np.float32), gallery, Positives(np.array([0, 2]), np.array([0])))
+
+        assert found.ranks.tolist() == [2]
+
+
+def test_texts_may_belong_to_several_images():
+    images = np.eye(3, dtype=np.float32)
+    texts = np.array([[1, 0.5, 0], [0, 0.1, 1]], np.float32)
+
+    # The first text describes the images 1 and 2, the second the images 0 and 2.
+    to_images, to_texts = rank_both_ways(images, texts, np.array([1, 2, 0, 2]), np.array([0, 0, 1, 1]))
+
+    assert to_images.ranks.tolist() == [2, 1]
+    assert to_texts.ranks.tolist() == [2, 1, 1]
 
 
 def test_equal_rows_share_one_number_in_order_of_appearance():

@@ -93,3 +93,9 @@ def test_equal_vectors_score_exactly_alike():
     scores = pair_scores(images, np.repeat(text, 7, axis=0))
 
     assert (scores == scores[:, :1]).all()
+
+
+def test_what_has_a_zero_vector_is_less_similar_than_anything():
+    images, texts = np.array([[1, 0], [0, 0]], np.float32), np.array([[0, 0], [-0.6, 0.8]], np.float32)
+
+    np.testing.assert_array_equal(pair_scores(images, texts), np.array([[-1, -0.6], [-1, -1]], np.float32))

@@ -11,10 +11,24 @@ from pathlib import Path
 
 import pytest
 
-from eyechart.metrics import answers, choices, ratings
+from eyechart.metrics import answers
 from eyechart.metrics.captions import score_captions
 from eyechart.metrics.cells import text_list
 from eyechart.metrics.circular import circular_rows
+from eyechart.metrics.texts import choices, math_answers
+from eyechart.metrics.texts import vcr as vcr_metric
+from eyechart.scorers import (
+    choice,
+    circular,
+    contains,
+    dialogue,
+    graded,
+    llavabench,
+    mathematics,
+    naturalbench,
+    yes_no,
+)
+from eyechart.scorers import open as open_questions
 
 CASES = json.loads((Path(__file__).parent / "data" / "vlm_cases.json").read_text(encoding="utf-8"))["cases"]
 
@@ -55,18 +69,18 @@ def _captions(args):
 
 def _mcq(args):
     name = args["dataset"]
-    rate = ratings.mmmu if "MMMU" in name else ratings.mmbench if "circular" in name else ratings.mcq
+    rate = choice.mmmu if "MMMU" in name else circular.mmbench if "circular" in name else choice.mcq
     return rate(args["rows"])
 
 
 def _yes_no(args):
-    judged = ratings.judge_yes_no(args["rows"])
+    judged = yes_no.judge_yes_no(args["rows"])
     columns = {name: [row[name] for row in judged] for name in ("extracted", "score")}
-    return columns | {"result": ratings.yes_no(args["rows"])}
+    return columns | {"result": yes_no.yes_no(args["rows"])}
 
 
 def _vqa(args):
-    return {"result": ratings.vqa(args["rows"], VQA_METRICS[args["dataset"].split("_")[0]])}
+    return {"result": open_questions.vqa(args["rows"], VQA_METRICS[args["dataset"].split("_")[0]])}
 
 
 def _math_check(read, hit):
@@ -78,7 +92,7 @@ def _math_check(read, hit):
 
 
 def _group_hit(args):
-    return {"hit": ratings.group_hit([{**row, "answer": row["GT"]} for row in args["rows"]])}
+    return {"hit": circular.group_hit([{**row, "answer": row["GT"]} for row in args["rows"]])}
 
 
 VQA_METRICS = {
@@ -90,32 +104,32 @@ VQA_METRICS = {
 }
 
 COVERED = {
-    "AMBER_rating": lambda args: ratings.amber(args["rows"]),
-    "Hallusion_rating": lambda args: ratings.hallusion(args["rows"]),
+    "AMBER_rating": lambda args: yes_no.amber(args["rows"]),
+    "Hallusion_rating": lambda args: yes_no.hallusion(args["rows"]),
     "ImageCaptionDataset.evaluate": _captions,
     "ImageMCQDataset.evaluate": _mcq,
     "ImageVQADataset.evaluate": _vqa,
     "ImageYORNDataset.evaluate": _yes_no,
-    "LLaVABench.parse_score": lambda args: list(ratings.llavabench_pair(args["review"]) or (-1, -1)),
-    "LLaVABench_score": lambda args: ratings.llavabench(args["rows"]),
-    "MMDU.calculat_metric": lambda args: ratings.mmdu(args["turn_scores"]),
-    "MMVet_acc": lambda args: ratings.mmvet(args["rows"]),
-    "MTVQADataset.evaluate": lambda args: {"result": ratings.mtvqa(args["rows"])},
-    "MathVision.is_equal": lambda args: ratings.math_equal(args["asw"], args["gt_asw"]),
-    "MathVision.post_check": _math_check(ratings.mathvision_read, ratings.mathvision_hit),
-    "MathVista.post_check": _math_check(ratings.mathvista_read, ratings.mathvista_hit),
-    "MathVista_acc": lambda args: ratings.mathvista(args["rows"]),
-    "NaturalBench.extract_answer": lambda args: ratings.naturalbench_answer(args["output"], args["type"]),
-    "NaturalBench.get_scores": lambda args: ratings.naturalbench(args["scores"].values()),
-    "OCRBench.evaluate": lambda args: {"result": ratings.ocrbench(args["rows"])},
-    "POPE_rating": lambda args: ratings.pope(args["rows"]),
-    "VCR.rough_filter": lambda args: ratings.vcr_answers(args["text"]),
-    "VSR_rating": lambda args: ratings.vsr(args["rows"]),
-    "default_rating": lambda args: ratings.yes_no(args["rows"]),
+    "LLaVABench.parse_score": lambda args: list(llavabench.llavabench_pair(args["review"]) or (-1, -1)),
+    "LLaVABench_score": lambda args: llavabench.llavabench(args["rows"]),
+    "MMDU.calculat_metric": lambda args: dialogue.mmdu(args["turn_scores"]),
+    "MMVet_acc": lambda args: graded.mmvet(args["rows"]),
+    "MTVQADataset.evaluate": lambda args: {"result": contains.mtvqa(args["rows"])},
+    "MathVision.is_equal": lambda args: math_answers.math_equal(args["asw"], args["gt_asw"]),
+    "MathVision.post_check": _math_check(mathematics.mathvision_read, mathematics.mathvision_hit),
+    "MathVista.post_check": _math_check(mathematics.mathvista_read, mathematics.mathvista_hit),
+    "MathVista_acc": lambda args: mathematics.mathvista(args["rows"]),
+    "NaturalBench.extract_answer": lambda args: naturalbench.naturalbench_answer(args["output"], args["type"]),
+    "NaturalBench.get_scores": lambda args: naturalbench.naturalbench(args["scores"].values()),
+    "OCRBench.evaluate": lambda args: {"result": contains.ocrbench(args["rows"])},
+    "POPE_rating": lambda args: yes_no.pope(args["rows"]),
+    "VCR.rough_filter": lambda args: vcr_metric.vcr_answers(args["text"]),
+    "VSR_rating": lambda args: yes_no.vsr(args["rows"]),
+    "default_rating": lambda args: yes_no.yes_no(args["rows"]),
     "prefetch_circular_group": _group_hit,
-    "report_acc": lambda args: ratings.report_acc(args["rows"]),
-    "report_acc_MMVP": lambda args: ratings.mmvp(args["rows"]),
-    "report_acc_hrbench": lambda args: ratings.hrbench(args["rows"]),
+    "report_acc": lambda args: choice.report_acc(args["rows"]),
+    "report_acc_MMVP": lambda args: choice.mmvp(args["rows"]),
+    "report_acc_hrbench": lambda args: choice.hrbench(args["rows"]),
     "vlmutil.circular": lambda args: circular_rows(args["rows"]),
     "MMMU_Pro.cot_postproc": lambda args: answers.final_answer_line(args["response"]),
     "YOrN_Extraction": lambda args: answers.yes_or_no(args["output"]),

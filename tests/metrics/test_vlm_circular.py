@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from eyechart.metrics.cells import LETTERS, options_of
 from eyechart.metrics.circular import can_rotate, circular_rows
-from eyechart.metrics.ratings import group_hit, mmbench
+from eyechart.scorers.circular import group_hit, mmbench
 
 ROW = {"index": 7, "image": "iVBOR", "question": "q", "A": "cat", "B": "dog", "C": "horse", "answer": "B"}
 

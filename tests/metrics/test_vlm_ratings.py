@@ -5,8 +5,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, precision_recall_fscore_support
 
-from eyechart.metrics import ratings
-from eyechart.metrics.yes_no_ratings import MME_PERCEPTION, MME_REASONING
+from eyechart.datasets.questions.benchmarks import QuestionBenchmark
+from eyechart.scorers import choice, contains, corpus, graded, llavabench, mathematics, naturalbench, yes_no
+from eyechart.scorers import open as open_questions
+from eyechart.scorers.scoring import score_rows
+from eyechart.scorers.yes_no import MME_PERCEPTION, MME_REASONING
 
 YES_NO = st.sampled_from(["Yes", "No"])
 ANIMALS = {"A": "cat", "B": "dog", "C": "horse", "D": "bird"}
@@ -27,7 +30,7 @@ def _mme_rows(first, second, images=2):
     [(True, True, 2000, 800), (True, False, 500, 200), (False, False, 0, 0)],
 )
 def test_mme_counts_answers_and_images(first, second, perception, reasoning):
-    found = ratings.mme(_mme_rows(first, second))
+    found = yes_no.mme(_mme_rows(first, second))
 
     assert found["perception"] == perception
     assert found["reasoning"] == reasoning
@@ -36,7 +39,7 @@ def test_mme_counts_answers_and_images(first, second, perception, reasoning):
 def test_mme_gives_no_sum_while_a_category_is_missing():
     rows = [row for row in _mme_rows(True, True) if row["category"] != "OCR"]
 
-    found = ratings.mme(rows)
+    found = yes_no.mme(rows)
 
     assert "perception" not in found
     assert found["reasoning"] == 800
@@ -44,7 +47,7 @@ def test_mme_gives_no_sum_while_a_category_is_missing():
 
 
 def test_mme_counts_images_that_lack_their_second_question():
-    found = ratings.mme(_mme_rows(True, True)[:-1])
+    found = yes_no.mme(_mme_rows(True, True)[:-1])
 
     assert found["incomplete_pairs"] == 1
     assert found["text_translation"] == 200
@@ -53,7 +56,7 @@ def test_mme_counts_images_that_lack_their_second_question():
 def test_mme_looks_at_two_questions_of_an_image():
     rows = [{"category": "OCR", "image_path": "1.jpg", "score": score} for score in (True, True, False)]
 
-    assert ratings.mme(rows)["OCR"] == pytest.approx(100 * 2 / 3 + 100)
+    assert yes_no.mme(rows)["OCR"] == pytest.approx(100 * 2 / 3 + 100)
 
 
 @given(st.lists(st.tuples(YES_NO, st.sampled_from(["Yes", "No", "Unknown"])), min_size=1))
@@ -63,7 +66,7 @@ def test_pope_agrees_with_scikit_learn(pairs):
     truth = [answer == "Yes" for answer, _ in pairs]
     said = [word == "Yes" for _, word in pairs]
 
-    found = ratings.pope(rows)["Overall"]
+    found = yes_no.pope(rows)["Overall"]
 
     precision, recall, f1, _ = precision_recall_fscore_support(truth, said, average="binary", zero_division=0)
     expected = {"precision": 100 * precision, "recall": 100 * recall, "Overall": 100 * f1}
@@ -77,7 +80,7 @@ def test_pope_counts_a_row_in_each_of_its_categories():
         {"answer": "No", "prediction": "yes", "category": "random"},
     ]
 
-    found = ratings.pope(rows)
+    found = yes_no.pope(rows)
 
     assert found["popular"]["acc"] == 100
     assert found["random"]["acc"] == 50
@@ -87,15 +90,15 @@ def test_pope_counts_a_row_in_each_of_its_categories():
 def test_amber_ignores_the_case_of_an_answer_and_others_do_not():
     row = {"category": "relation", "answer": "yes", "prediction": "Yes"}
 
-    assert ratings.amber([row])["Relation"] == 100
-    assert ratings.yes_no([row])["Overall"] == 0
+    assert yes_no.amber([row])["Relation"] == 100
+    assert yes_no.yes_no([row])["Overall"] == 0
 
 
 def test_the_strict_reader_can_be_asked_for():
     row = {"answer": "No", "prediction": "**No**"}
 
-    assert ratings.yes_no([row])["Overall"] == 0
-    assert ratings.yes_no([row], extractor="strict")["Overall"] == 100
+    assert yes_no.yes_no([row])["Overall"] == 0
+    assert yes_no.yes_no([row], extractor="strict")["Overall"] == 100
 
 
 def test_two_columns_with_the_same_value_stay_apart():
@@ -104,19 +107,19 @@ def test_two_columns_with_the_same_value_stay_apart():
         {"category": "y", "l2-category": "z", "score": False},
     ]
 
-    assert ratings.yes_no(rows) == {"Overall": 50, "x": 100, "y": 0, "y (l2-category)": 100, "z": 0}
+    assert yes_no.yes_no(rows) == {"Overall": 50, "x": 100, "y": 0, "y (l2-category)": 100, "z": 0}
 
 
 @pytest.mark.parametrize(
     ("rate", "rows", "message"),
     [
-        (ratings.mme, [{"category": "OCR", "answer": "Yes"}], "no 'image_path'"),
-        (ratings.hallusion, [{"index": "7", "l2-category": "chart", "score": 1}], "set, figure and question"),
-        (ratings.pope, [], "no rows"),
-        (ratings.mmvp, [{"hit": 1}], "in pairs"),
-        (ratings.mcq, [{"index": 4, "answer": "A"}] * 2, "index 4 occurs more than once"),
-        (ratings.ocrbench, [{"category": "Poems", "answer": "['x']"}], "'Poems' is not a category of OCRBench"),
-        (ratings.naturalbench, [], "no groups"),
+        (yes_no.mme, [{"category": "OCR", "answer": "Yes"}], "no 'image_path'"),
+        (yes_no.hallusion, [{"index": "7", "l2-category": "chart", "score": 1}], "set, figure and question"),
+        (yes_no.pope, [], "no rows"),
+        (choice.mmvp, [{"hit": 1}], "in pairs"),
+        (choice.mcq, [{"index": 4, "answer": "A"}] * 2, "index 4 occurs more than once"),
+        (contains.ocrbench, [{"category": "Poems", "answer": "['x']"}], "'Poems' is not a category of OCRBench"),
+        (naturalbench.naturalbench, [], "no groups"),
     ],
 )
 def test_rows_that_cannot_be_rated_are_an_error(rate, rows, message):
@@ -127,14 +130,14 @@ def test_rows_that_cannot_be_rated_are_an_error(rate, rows, message):
 def test_a_judges_choice_comes_before_the_rules():
     row = {"index": 0, **ANIMALS, "answer": "C", "prediction": "a pony, surely B", "choice": "C"}
 
-    assert ratings.read_choice(row) == ratings.read_choice(row, "strict")
-    assert ratings.mcq([row])["hit"] == {"0": 1}
+    assert choice.read_choice(row) == choice.read_choice(row, "strict")
+    assert choice.mcq([row])["hit"] == {"0": 1}
 
 
 def test_report_has_nothing_to_say_of_a_category_a_split_lacks():
     rows = [{"split": "dev", "category": "x", "hit": 1}, {"split": "test", "category": "y", "hit": 0}]
 
-    dev, test = ratings.report_acc(rows)
+    dev, test = choice.report_acc(rows)
 
     assert dev == {"split": "dev", "Overall": 1, "x": 1, "y": None}
     assert test == {"split": "test", "Overall": 0, "x": None, "y": 0}
@@ -146,7 +149,7 @@ def test_an_open_question_of_mmmu_is_right_when_its_answer_occurs():
         {"index": 1, "answer": "C", "prediction": "B"},
     ]
 
-    assert ratings.mmmu(rows)["hit"] == {"0": 1, "1": 0}
+    assert choice.mmmu(rows)["hit"] == {"0": 1, "1": 0}
 
 
 @pytest.mark.parametrize(
@@ -158,7 +161,7 @@ def test_an_open_question_of_mmmu_is_right_when_its_answer_occurs():
     ],
 )
 def test_open_questions_are_reported_by_split_or_else_by_category(columns, names):
-    found = ratings.vqa([{"answer": "['cat', 'dog']", "prediction": "Cat", **columns}], "accuracy")
+    found = open_questions.vqa([{"answer": "['cat', 'dog']", "prediction": "Cat", **columns}], "accuracy")
 
     assert found == dict.fromkeys(names, 100.0)
 
@@ -171,28 +174,31 @@ def test_mmt_averages_the_tasks_of_an_ability():
         {"split": "VAL", "category": "t2", "l2-category": "ocr", "hit": 0},
     ]
 
-    val, everything = ratings.mmt(rows)
+    val, everything = choice.mmt(rows)
 
     assert val == {"split": "VAL", "Overall": 0.75, "t1": 1, "t2": 0, "OCR": 0.5}
     assert everything == val | {"split": "ALL"}
 
 
 def test_disagreement_of_the_extractors_is_counted():
-    rows = [{**ANIMALS, "prediction": "B"}, {**ANIMALS, "prediction": "the answer is a dog"}]
+    said = ["B", "the answer is a dog"]
+    rows = [{"index": i, **ANIMALS, "answer": "B", "prediction": text} for i, text in enumerate(said)]
 
-    assert ratings.compare_extractors(rows) == {"n": 2, "differ": 1, "rate": 0.5}
+    found = score_rows(rows, QuestionBenchmark("Pets", "CustomMCQDataset", "choice", "optional")).disagreement
+
+    assert {key: found[key] for key in ("n", "differ", "rate")} == {"n": 2, "differ": 1, "rate": 0.5}
 
 
 def test_unreadable_verdicts_are_left_out_and_counted():
-    mmvet = ratings.mmvet([{"category": "ocr", "score": 1.0}, {"category": "ocr,math", "score": None}])
-    llava = ratings.llavabench(
+    mmvet = graded.mmvet([{"category": "ocr", "score": 1.0}, {"category": "ocr,math", "score": None}])
+    llava = llavabench.llavabench(
         [{"category": "conv", "score": 8, "gpt4_score": 10}, {"category": "conv", "score": -1, "gpt4_score": -1}]
     )
 
     assert mmvet["score"] == {"ocr": [1, 100.0], "Overall": [1, 100.0], "unscored": [1]}
     assert llava["overall"] == {"Relative Score (main)": 80.0, "VLM Score": 80.0, "GPT4 Score": 100.0}
     assert llava["unscored"] == {"rows": 1}
-    assert ratings.llavabench_pair("nan 9") is None
+    assert llavabench.llavabench_pair("nan 9") is None
 
 
 def test_vcr_finds_the_covered_words_in_an_answer():
@@ -201,9 +207,9 @@ def test_vcr_finds_the_covered_words_in_an_answer():
         {"answer": "['the end']", "prediction": "Sorry, the end is covered."},
     ]
 
-    assert ratings.vcr(rows) == pytest.approx({"Exact_Match": 1 / 3, "Jaccard": (1 + 1 / 3 + 0) / 3})
+    assert corpus.vcr(rows) == pytest.approx({"Exact_Match": 1 / 3, "Jaccard": (1 + 1 / 3 + 0) / 3})
     assert (
-        ratings.vcr([{"answer": "['\u732b\u5728\u5bb6']", "prediction": "\u5c0f\u732b\u5728\u5bb6"}], "zh")[
+        corpus.vcr([{"answer": "['\u732b\u5728\u5bb6']", "prediction": "\u5c0f\u732b\u5728\u5bb6"}], "zh")[
             "Exact_Match"
         ]
         == 1
@@ -213,8 +219,8 @@ def test_vcr_finds_the_covered_words_in_an_answer():
 def test_mathvista_compares_lists_and_texts():
     row = {"question_type": "free_form", "answer_type": "list", "answer": "[2007, 2008]", "res": "[2007,2008]"}
 
-    assert ratings.mathvista_hit(row)
-    assert not ratings.mathvista_hit(row | {"res": "None"})
+    assert mathematics.mathvista_hit(row)
+    assert not mathematics.mathvista_hit(row | {"res": "None"})
 
 
 def test_mathvision_table_by_subject():
@@ -223,7 +229,7 @@ def test_mathvision_table_by_subject():
         {"category": "logic", "choices": "['x', 'y']", "answer": "B", "res": "A", "log": "Prefetch succeed"},
     ]
 
-    overall, algebra, logic = ratings.mathvision(rows)
+    overall, algebra, logic = mathematics.mathvision(rows)
 
     assert overall == {"Subject": "Overall", "tot": 2, "prefetch": 1, "hit": 1, "prefetch_rate": 50, "acc": 50}
     assert algebra["acc"] == 100
@@ -233,13 +239,13 @@ def test_mathvision_table_by_subject():
 @pytest.mark.parametrize(
     ("rate", "row"),
     [
-        (ratings.yes_no, {"answer": "Yes"}),
-        (ratings.pope, {"answer": "Yes"}),
-        (ratings.mcq, {"index": 0, **ANIMALS, "answer": "A"}),
-        (ratings.mtvqa, {"category": "FR", "answer": "x"}),
-        (ratings.mathvista, {"task": "t", "question_type": "free_form", "answer_type": "float", "answer": "1"}),
-        (ratings.mathvision, {"category": "t", "choices": "[]", "answer": "1"}),
-        (lambda rows: ratings.vqa(rows, "anls"), {"answer": "x"}),
+        (yes_no.yes_no, {"answer": "Yes"}),
+        (yes_no.pope, {"answer": "Yes"}),
+        (choice.mcq, {"index": 0, **ANIMALS, "answer": "A"}),
+        (contains.mtvqa, {"category": "FR", "answer": "x"}),
+        (mathematics.mathvista, {"task": "t", "question_type": "free_form", "answer_type": "float", "answer": "1"}),
+        (mathematics.mathvision, {"category": "t", "choices": "[]", "answer": "1"}),
+        (lambda rows: open_questions.vqa(rows, "anls"), {"answer": "x"}),
     ],
 )
 @given(text=st.none() | st.text() | st.floats())

@@ -8,7 +8,7 @@ import torch
 
 from eyechart.metrics.vectors import unit
 from eyechart.models.encoders.transformers import context_length
-from eyechart.models.encoders.transformers_kinds import KINDS, Kind
+from eyechart.models.encoders.transformers_kinds import KINDS, ReadingKind
 from support import zoo_transformers
 from support.zoo import TEXTS, load, photos
 from support.zoo_tokenizers import gemma_like
@@ -95,15 +95,15 @@ class Tokenizer:
 @pytest.mark.parametrize(
     ("kind", "positions", "limit", "wanted", "expected"),
     [
-        (Kind(), 77, 77, None, 77),
-        (Kind(), 77, int(1e30), None, 77),
+        (ReadingKind(), 77, 77, None, 77),
+        (ReadingKind(), 77, int(1e30), None, 77),
         (KINDS["chinese_clip"], 512, 512, None, 52),
         (KINDS["altclip"], 514, int(1e30), None, 77),
         (KINDS["altclip"], 70, 512, None, 68),
         (KINDS["siglip"], 64, 64, None, 64),
-        (Kind(), 248, 77, 248, 248),
-        (Kind(), 77, 77, 500, 77),
-        (Kind(), None, int(1e30), None, 512),
+        (ReadingKind(), 248, 77, 248, 248),
+        (ReadingKind(), 77, 77, 500, 77),
+        (ReadingKind(), None, int(1e30), None, 512),
     ],
 )
 def test_texts_are_cut_where_the_authors_cut_and_never_beyond_the_positions(kind, positions, limit, wanted, expected):

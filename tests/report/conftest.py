@@ -1,29 +1,81 @@
-"""Made-up results, written once for all tests of the report, and the browser."""
+"""Results of real runs, made once for all tests of the report; a browser and a page that are shared."""
 
 from __future__ import annotations
 
+import asyncio
 import os
+import shutil
 
 import pytest
 
-from support.make_results import MODELS, make_suite
+from eyechart.report.load import load_results
+from eyechart.report.page import make_page
+from eyechart.report.page.payload import make_payload
+from support.make_results import exam, make_answers, make_suite
 
 
 @pytest.fixture(scope="session")
 def suite(tmp_path_factory):
-    """Results of six made-up models on every kind of benchmark."""
-    return make_suite(tmp_path_factory.mktemp("suite"), n=120, thumbnails=12)
+    """The folder of the results of six models on every kind of benchmark that an encoder can do."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("EYECHART_CACHE", str(tmp_path_factory.mktemp("cache")))
+        return make_suite(tmp_path_factory.mktemp("suite"), thumbnails=12)
 
 
 @pytest.fixture(scope="session")
-def small_suite(tmp_path_factory):
-    """The same with two models."""
-    return make_suite(tmp_path_factory.mktemp("small"), models=MODELS[1:3], n=60, thumbnails=4)
+def answers(tmp_path_factory):
+    """The folder of the results of two generators: multiple choice, open questions, captions."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("EYECHART_CACHE", str(tmp_path_factory.mktemp("cache")))
+        return make_answers(tmp_path_factory.mktemp("answers"))
 
 
 @pytest.fixture(scope="session")
+def small_suite(suite, tmp_path_factory):
+    """Those of two of the models."""
+    folder = tmp_path_factory.mktemp("small")
+    for file in sorted(suite.glob("*Snellen-[BL]_*")):
+        shutil.copy(file, folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def exam_data(tmp_path_factory):
+    """A hundred images that models of known skill can be asked about."""
+    return exam(tmp_path_factory.mktemp("exam") / "exam")
+
+
+@pytest.fixture(scope="session")
+def report(suite, tmp_path_factory):
+    """The page of the suite."""
+    path = tmp_path_factory.mktemp("page") / "report.html"
+    path.write_bytes(make_page(make_payload(load_results([suite]).found, version="0")))
+    return path
+
+
+@pytest.fixture(scope="session")
+def published_report(small_suite, tmp_path_factory):
+    """The page of two models, with published numbers beside."""
+    path = tmp_path_factory.mktemp("page") / "report.html"
+    path.write_bytes(make_page(make_payload(load_results([small_suite]).found, references=["internvl"])))
+    return path
+
+
+@pytest.fixture(scope="session")
+def answers_report(answers, tmp_path_factory):
+    """The page of the generators."""
+    path = tmp_path_factory.mktemp("page") / "report.html"
+    path.write_bytes(make_page(make_payload(load_results([answers]).found)))
+    return path
+
+
+@pytest.fixture(scope="package")
 def browser():
-    """A real Chromium. Without one the tests are skipped, unless CI_BROWSER says that there must be one."""
+    """A real Chromium. Without one the tests are skipped, unless CI_BROWSER says that there must be one.
+
+    Playwright keeps an event loop running in the thread of the tests until it is stopped. So it is stopped after this
+    folder: tests of other rooms may start loops of their own.
+    """
     from support.browser import chromium, find_chromium
 
     if find_chromium() is None:
@@ -33,3 +85,23 @@ def browser():
         pytest.skip(message)
     with chromium() as running:
         yield running
+    with pytest.raises(RuntimeError, match="no running event loop"):
+        asyncio.get_running_loop()
+
+
+@pytest.fixture(scope="module")
+def shared_page(browser):
+    """One page for a file of tests."""
+    from support.browser import Watched
+
+    watched = Watched(browser)
+    yield watched
+    watched.context.close()
+
+
+@pytest.fixture
+def watched(shared_page):
+    """A page that fails the test if it logs, raises or loads anything; it starts as if it had never been opened."""
+    shared_page.fresh()
+    yield shared_page
+    shared_page.check()

@@ -6,35 +6,19 @@ import argparse
 import json
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
-from eyechart import stats
+from eyechart import read_result
 from eyechart.cli import compare as command
 from eyechart.errors import UsageError
 from eyechart.report.compare import compare
 from eyechart.report.load import load_results
-from eyechart.report.pairing import RecordsCache
-from eyechart.report.ranking import not_separable, rank_models
-from eyechart.report.records import metric_rows, read_columns, unit_scores
+from eyechart.report.pairing import ASPECTS, RecordsCache
+from eyechart.report.ranking import rank_models, tied_with_best
 from eyechart.report.table import Column, make_table
-from support.make_results import MODELS, Made, classification, questions, retrieval, write
-
-WEAK, STRONG, EQUAL = MODELS[0], MODELS[2], MODELS[4]
-TASK = "zeroshot_classification"
-
-
-def made(flags):
-    """A classification in which the samples are right or wrong as told."""
-    records = [
-        {"id": f"s{i}", "label": i % 2, "prediction": i % 2 if ok else 1 - i % 2, "rank": 1 if ok else 2, "correct": ok}
-        for i, ok in enumerate(flags)
-    ]
-    return Made({"acc1": float(np.mean(flags))}, {}, {}, records)
-
-
-def table_of(folder):
-    return make_table(load_results([folder]).found)
+from eyechart.report.tests import holm
+from eyechart.results import write_result
+from support.make_results import exam, sit
 
 
 def run(*arguments):
@@ -43,83 +27,104 @@ def run(*arguments):
     return command.run(parser.parse_args([str(argument) for argument in arguments]))
 
 
-def two(folder, first, second, dataset="d", task=TASK, **parts_of_second):
-    write(folder, WEAK, dataset, task, first)
-    write(folder, STRONG, dataset, task, second, **parts_of_second)
-    return folder
+def table_of(folder):
+    return make_table(load_results([folder]).found)
 
 
-def row(table, model):
-    return next(i for i, other in enumerate(table.models) if other.name == model.name)
+@pytest.fixture
+def two(exam_data, tmp_path):
+    """Let a weak and a strong model sit the exam; return the folder of their results."""
+
+    def sit_both(weak=(), strong=(), **settings_of_strong):
+        sit(exam_data, tmp_path / "weak.json", "weak", weak)
+        sit(exam_data, tmp_path / "strong.json", "strong", strong, **settings_of_strong)
+        return tmp_path
+
+    return sit_both
 
 
 def compare_two(folder, **options):
+    """Compare the strong model with the weak one, which is the baseline."""
     table = table_of(folder)
-    return compare(table, row(table, WEAK), row(table, STRONG), **options).lines
+    rows = {model.name: row for row, model in enumerate(table.models)}
+    return compare(table, rows["weak"], rows["strong"], **options).lines
 
 
-def test_accuracies_are_tested_by_exact_mcnemar_on_the_samples_that_differ(tmp_path):
-    first = made([True] * 40 + [False] * 20)
-    second = made([True] * 38 + [False] * 2 + [True] * 15 + [False] * 5)
+def rewrite(path, **changes):
+    """Write a result again with other facts, as a run with other settings would have."""
+    result = read_result(path)
+    write_result(replace(result, **changes), list(result.iter_records()), path)
 
-    (line,) = compare_two(two(tmp_path, first, second))
 
-    assert (line.only_first, line.only_second) == (2, 15)
-    assert line.p_value == stats.mcnemar_exact(2, 15)
-    assert line.difference == pytest.approx(13 / 60)
-    assert line.low < 13 / 60 < line.high
+def test_the_difference_is_that_of_the_samples_on_which_the_models_differ(two):
+    (line,) = compare_two(two(weak=range(40), strong=range(30, 45)))
+
+    assert (line.paired.only_first, line.paired.only_second) == (5, 30)
+    assert line.paired.difference == pytest.approx(0.25)
+    assert line.paired.low < 0.25 < line.paired.high
     assert line.verdict == "better"
 
 
-def test_samples_are_paired_by_id_not_by_position(tmp_path):
-    first, second = made([True, False] * 30), made([True, False] * 30)
-    shuffled = replace(second, records=list(reversed(second.records)))
+@pytest.mark.parametrize("missed", [0, 2, 5, 8, 12, 30])
+def test_the_interval_and_the_p_value_agree(two, missed):
+    (line,) = compare_two(two(weak=range(missed), strong=[99]))
 
-    (line,) = compare_two(two(tmp_path, first, shuffled))
-
-    assert (line.only_first, line.only_second, line.p_value) == (0, 0, 1.0)
+    assert (line.paired.p_value < 0.05) == (line.paired.low > 0 or line.paired.high < 0)
 
 
-def test_samples_that_one_model_lacks_are_left_out_and_counted(tmp_path):
-    first, second = made([True] * 50), made([True] * 50)
-    shorter = replace(second, records=second.records[3:])
+def test_samples_are_paired_by_id_not_by_position(two, tmp_path):
+    two(weak=range(30), strong=range(30))
+    path = tmp_path / "strong.json"
+    result = read_result(path)
+    write_result(result, list(result.iter_records())[::-1], path)
 
-    (line,) = compare_two(two(tmp_path, first, shorter, data={"fingerprint": "data-d-50"}))
+    (line,) = compare_two(tmp_path)
 
-    assert (line.n, line.unmatched) == (47, 3)
-
-
-def test_captions_of_one_image_are_resampled_together(tmp_path):
-    table = table_of(two(tmp_path, retrieval(WEAK, n=80), retrieval(STRONG, n=80), task="zeroshot_retrieval"))
-    lines = {line.metric: line for line in compare(table, row(table, WEAK), row(table, STRONG)).lines}
-    by_caption = lines["image_retrieval_recall@1"]
-
-    columns = [read_columns(table.cells[row(table, model), 0].result) for model in (STRONG, WEAK)]
-    rows = [metric_rows(part, "image_retrieval_recall@1").values for part in columns]
-    unclustered = stats.paired_bootstrap(*rows)
-
-    assert (by_caption.n, by_caption.units, by_caption.test) == (400, 80, "paired bootstrap")
-    assert by_caption.high - by_caption.low > unclustered.interval.high - unclustered.interval.low
-    assert lines["text_retrieval_recall@1"].test == "exact McNemar"
+    assert (line.paired.only_first, line.paired.only_second, line.paired.difference) == (0, 0, 0)
+    assert line.verdict == "not separable"
 
 
-def test_answers_that_could_not_be_judged_count_for_neither(tmp_path):
-    first, second = questions(WEAK, n=200), questions(STRONG, n=200)
-    unjudged = {r["id"] for part in (first, second) for r in part.records if r["correct"] is None}
+def test_samples_that_one_model_could_not_see_are_left_out_and_counted(exam_data, tmp_path, capsys):
+    sit(exam_data, tmp_path / "weak.json", "weak", range(9))
+    sit(exam_data, tmp_path / "strong.json", "strong", blind=[1, 2, 3], on_error="skip")
 
-    (line,) = compare_two(two(tmp_path, first, second, task="multiple_choice"))
+    (line,) = compare_two(tmp_path)
 
-    assert unjudged
-    assert line.n == 200 - len(unjudged)
+    assert (line.paired.n, line.left_out, line.fewer) == (97, 3, ("", "3 failed"))
+    assert line.first == pytest.approx(91 / 97)
+    run(tmp_path / "weak.json", tmp_path / "strong.json")
+    out = capsys.readouterr().out
+    assert "exam, acc1: 3 samples that only one of the two has a number for were left out." in out
+    assert "exam, acc1: fewer samples than listed: B 3 failed." in out
+
+
+def test_captions_of_one_image_count_as_one(small_suite):
+    table = table_of(small_suite)
+    lines = {line.metric: line for line in compare(table, 0, 1).lines}
+
+    by_caption, by_image = lines["image_retrieval_recall@1"], lines["text_retrieval_recall@1"]
+    assert (by_caption.paired.n, by_caption.paired.units) == (80, 40)
+    assert (by_image.paired.n, by_image.paired.units) == (40, 40)
+
+
+def test_mean_average_precision_is_compared_by_the_function_that_made_the_metric(small_suite):
+    table = table_of(small_suite)
+    (line,) = compare(table, 0, 1, metric="mean_average_precision").lines
+
+    written = [table.metrics_in(Column(table.benchmarks.index(line.benchmark), line.metric))[m].value for m in (0, 1)]
+    assert [line.first, line.second] == pytest.approx(written, abs=1e-4)  # records hold six digits of each score
+    assert line.paired.difference == pytest.approx(line.second - line.first)
 
 
 def test_p_values_are_corrected_over_the_benchmarks(tmp_path):
-    for name, lost in (("easy", 3), ("hard", 8), ("same", 0)):
-        two(tmp_path, made([True] * 40 + [False] * lost), made([True] * (40 + lost)), dataset=name)
+    for name, missed in (("easy", 3), ("hard", 12), ("same", 0)):
+        data = exam(tmp_path / "data" / name)
+        sit(data, tmp_path / f"{name}-weak.json", "weak", range(missed))
+        sit(data, tmp_path / f"{name}-strong.json", "strong")
 
     lines = compare_two(tmp_path)
 
-    assert [line.p_holm for line in lines] == stats.holm([line.p_value for line in lines])
+    assert [line.p_holm for line in lines] == holm([line.paired.p_value for line in lines])
     assert {line.benchmark.dataset: line.verdict for line in lines} == {
         "easy": "not separable",
         "hard": "better",
@@ -127,79 +132,128 @@ def test_p_values_are_corrected_over_the_benchmarks(tmp_path):
     }
 
 
+def test_where_lower_is_better_the_smaller_number_wins(suite):
+    table = table_of(suite)
+    rows = {model.name: row for row, model in enumerate(table.models)}
+    weak, strong = rows["Tumbling-E"], rows["Snellen-L"]
+
+    lines = compare(table, weak, strong, metric="nll").lines
+
+    assert len(lines) == 4
+    assert all(line.paired.difference < 0 and line.verdict == "better" for line in lines)
+    assert {line.verdict for line in compare(table, strong, weak, metric="nll").lines} == {"worse"}
+    tied = tied_with_best(table, Column(table.benchmarks.index(lines[0].benchmark), "nll"), RecordsCache(table))
+    assert strong in tied
+    assert weak not in tied
+    ranking = rank_models(table, RecordsCache(table), "nll")
+    assert ranking.means == tuple(sorted(ranking.means))
+    assert (ranking.models[-1], ranking.ranks[-1]) == (weak, (6, 6))
+
+
+# ------------------------------------------------------------------------------------------------ what is refused
+
+
+def test_other_data_under_the_same_name_are_refused(two, tmp_path):
+    two()
+    sit(exam(tmp_path / "exam", n=90), tmp_path / "strong.json", "strong")
+
+    with pytest.raises(UsageError, match="exam: dataset"):
+        compare_two(tmp_path)
+
+
+def test_other_prompts_and_fewer_samples_are_refused_and_named(two, tmp_path):
+    templates = tmp_path / "templates.txt"
+    templates.write_text("it is {c}\n")
+
+    with pytest.raises(UsageError, match="exam: dataset, samples, prompts"):
+        compare_two(two(custom_template_file=templates, limit=50))
+
+
 @pytest.mark.parametrize(
-    ("parts", "named"),
+    ("job", "named"),
     [
-        ({"data": {"fingerprint": "other"}}, "dataset"),
-        ({"data": {"split": "train"}}, "split"),
-        ({"data": {"templates_digest": "other"}}, "prompts"),
-        ({"data": {"prompts_digest": "other"}}, None),
+        ({"settings": {"task_version": 2}}, "task version"),
+        ({"settings": {"extractor": "strict"}}, "extractor"),
+        ({"settings": {"judge": "gpt"}}, "judge"),
+        ({"others": {"judge": {"name": "gpt"}}}, "judge"),
     ],
 )
-def test_different_data_or_prompts_are_refused_and_named(tmp_path, parts, named):
-    folder = two(tmp_path, made([True] * 9), made([True] * 9), **parts)
+def test_another_version_judge_or_extractor_is_refused_and_named(two, tmp_path, job, named):
+    two()
+    rewrite(
+        tmp_path / "weak.json",
+        job={"settings": {"task_version": 1, "extractor": "vlmeval", "judge": "no"}, "others": {}},
+    )
+    known = read_result(tmp_path / "weak.json").job
+    rewrite(tmp_path / "strong.json", job={key: known[key] | job.get(key, {}) for key in known})
 
-    if named is None:  # only one of the two tells its prompts in this way: nothing to check
-        assert compare_two(folder)
-        return
-    with pytest.raises(UsageError, match=f"d: {named}"):
-        compare_two(folder)
-
-
-def test_another_task_version_or_limit_is_refused_and_named(tmp_path):
-    folder = two(tmp_path, made([True] * 9), made([True] * 9))
-    path = next(folder.glob("*Snellen-L*.json"))
-    body = json.loads(path.read_text())
-    body["job"] |= {"settings": {"task_version": 2}, "limit": 9}
-    path.write_text(json.dumps(body))
-
-    with pytest.raises(UsageError, match="d: samples, task version"):
-        compare_two(folder)
+    with pytest.raises(UsageError, match=f"exam: {named}\n"):
+        compare_two(tmp_path)
 
 
-def test_prompts_may_differ_on_purpose(tmp_path, capsys):
-    folder = two(tmp_path, made([True] * 9), made([True] * 9), data={"templates_digest": "other"})
+def test_what_only_one_result_tells_cannot_be_checked(two, tmp_path):
+    two()
+    result = read_result(tmp_path / "weak.json")
+    rewrite(tmp_path / "weak.json", data={key: v for key, v in result.data.items() if key != "prompts_digest"})
 
-    assert run(folder, "--allow-different", "prompts") == 0
+    assert compare_two(tmp_path)
+
+
+def test_prompts_may_differ_on_purpose(two, tmp_path, capsys):
+    templates = tmp_path / "templates.txt"
+    templates.write_text("it is {c}\n")
+    folder = two(custom_template_file=templates)
+
+    assert run(folder / "weak.json", folder / "strong.json", "--allow-different", "prompts") == 0
     assert "not separable" in capsys.readouterr().out
 
 
-def test_another_dataset_cannot_be_allowed(tmp_path):
-    folder = two(tmp_path, made([True] * 9), made([True] * 9))
-
+def test_another_dataset_cannot_be_allowed(suite):
     with pytest.raises(UsageError, match="cannot be paired"):
-        run(folder, "--allow-different", "dataset")
+        run(suite, "--allow-different", "dataset")
     with pytest.raises(UsageError, match="Unknown aspect"):
-        run(folder, "--allow-different", "prompt")
+        run(suite, "--allow-different", "prompt")
 
 
-def test_results_of_different_benchmarks_are_refused(tmp_path):
-    first = write(tmp_path, WEAK, "cats", TASK, made([True] * 9))
-    second = write(tmp_path, STRONG, "dogs", TASK, made([True] * 9))
+def test_every_aspect_can_be_named_in_the_help(capsys):
+    parser = argparse.ArgumentParser()
+    command.add_arguments(parser)
+    parser.print_help()
 
-    with pytest.raises(UsageError, match="no benchmark in common: cats against dogs"):
-        run(first, second)
+    out = " ".join(capsys.readouterr().out.split())
+    assert all(aspect in out for aspect in ASPECTS if aspect not in ("dataset", "split"))
+
+
+def test_results_of_different_benchmarks_are_refused(suite):
+    with pytest.raises(UsageError, match="no benchmark in common: digits against garden"):
+        run(
+            suite / "digits_Snellen-B_en_zeroshot_classification.json",
+            suite / "garden_Snellen-L_en_zeroshot_classification.json",
+        )
 
 
 def test_results_without_records_cannot_be_paired(tmp_path):
     for model in ("a", "b"):
-        body = {"dataset": "d", "model": model, "pretrained": "", "task": TASK, "metrics": {"acc1": 0.5}}
-        (tmp_path / f"{model}.json").write_text(json.dumps(body))
+        body = {"dataset": "cars", "model": model, "pretrained": "", "metrics": {"acc1": 0.5}}
+        (tmp_path / f"{model}.json").write_text(json.dumps(body | {"task": "zeroshot_classification"}))
 
     with pytest.raises(UsageError, match="no samples in common"):
         run(tmp_path / "a.json", tmp_path / "b.json")
 
 
-def test_one_model_alone_is_refused(tmp_path):
+def test_one_model_alone_is_refused(suite):
     with pytest.raises(UsageError, match="Only one model"):
-        run(write(tmp_path, WEAK, "d", TASK, made([True] * 9)))
+        run(suite / "digits_Snellen-B_en_zeroshot_classification.json")
 
 
-def test_the_same_model_from_two_folders_is_compared(tmp_path, capsys):
-    before = write(tmp_path / "before", WEAK, "d", TASK, made([True] * 9 + [False]))
-    after = write(tmp_path / "after", WEAK, "d", TASK, made([True] * 10))
+# --------------------------------------------------------------------------------------------------- the command
 
-    assert run(before, after, "--json") == 0
+
+def test_the_same_model_from_two_folders_is_compared(exam_data, tmp_path, capsys):
+    sit(exam_data, tmp_path / "before" / "result.json", "same", range(10))
+    sit(exam_data, tmp_path / "after" / "result.json", "same")
+
+    assert run(tmp_path / "before", tmp_path / "after", "--json") == 0
 
     (comparison,) = json.loads(capsys.readouterr().out)["comparisons"]
     assert "before" in comparison["baseline"]
@@ -209,20 +263,20 @@ def test_the_same_model_from_two_folders_is_compared(tmp_path, capsys):
 def test_the_json_goes_to_a_file_and_holds_every_number(suite, tmp_path, capsys):
     output = tmp_path / "comparison.json"
 
-    assert run(suite, "--baseline", "Snellen-L chart2b", "--output", output) == 0
+    assert run(suite, "--baseline", "Snellen-L", "--output", output) == 0
 
     body = json.loads(output.read_text())
     assert len(body["comparisons"]) == 5
     assert {len(comparison["lines"]) for comparison in body["comparisons"]} == {11}
     assert len(body["ranking"]["models"]) == 6
     text = capsys.readouterr().out
-    assert "exact McNemar" in text
+    assert "corrected by Holm over 11 lines" in text
     assert "Ranks over 9 benchmarks" in text
 
 
 def test_an_unknown_baseline_is_named_with_the_nearest(suite):
-    with pytest.raises(UsageError, match="Snellen-L chart2b"):
-        run(suite, "--baseline", "Snellen-L chart2")
+    with pytest.raises(UsageError, match="Snellen-L"):
+        run(suite, "--baseline", "Snellen-LL")
 
 
 def test_rank_intervals_part_the_weak_from_the_strong(suite):
@@ -232,42 +286,14 @@ def test_rank_intervals_part_the_weak_from_the_strong(suite):
 
     ranks = {table.models[m].name: rank for m, rank in zip(ranking.models, ranking.ranks, strict=True)}
     assert ranks["Tumbling-E"] == (6, 6)
-    assert ranks["Snellen-L"].low == 1
+    assert ranks["Snellen-L"][0] == 1
 
 
-def test_a_benchmarks_best_and_those_not_separable_from_it(tmp_path):
-    write(tmp_path, STRONG, "d", TASK, made([True] * 90 + [False] * 10))
-    write(tmp_path, EQUAL, "d", TASK, made([True] * 88 + [False] * 11 + [True]))
-    write(tmp_path, WEAK, "d", TASK, made([True] * 30 + [False] * 70))
+def test_a_benchmarks_best_and_those_not_separable_from_it(exam_data, tmp_path):
+    for name, misses in (("best", range(10)), ("close", range(1, 12)), ("far", range(70))):
+        sit(exam_data, tmp_path / f"{name}.json", name, misses)
     table = table_of(tmp_path)
 
-    marks = not_separable(table, Column(0, "acc1"), RecordsCache(table))
+    tied = tied_with_best(table, Column(0, "acc1"), RecordsCache(table))
 
-    assert {table.models[m].name: mark for m, mark in marks.items()} == {
-        "Snellen-L": True,
-        "Landolt-L": True,
-        "Snellen-S": False,
-    }
-
-
-@pytest.mark.parametrize(
-    ("build", "task", "metrics"),
-    [
-        (lambda: classification(WEAK, n=150, classes=7), TASK, ["acc1"]),
-        (lambda: classification(WEAK, n=150, classes=7), TASK, ["acc5"]),
-        (lambda: classification(WEAK, n=150, classes=7), TASK, ["mean_per_class_recall"]),
-        (lambda: retrieval(WEAK, n=40), "zeroshot_retrieval", ["image_retrieval_recall@5"]),
-        (
-            lambda: retrieval(WEAK, n=40),
-            "zeroshot_retrieval",
-            ["image_retrieval_recall@1", "text_retrieval_recall@1"],
-        ),
-        (lambda: questions(WEAK, n=80), "multiple_choice", ["acc"]),
-    ],
-)
-def test_the_mean_over_images_is_the_metric(tmp_path, build, task, metrics):
-    result = load_results([write(tmp_path, WEAK, "d", task, build())]).found[0].result
-
-    _, values = unit_scores(read_columns(result), metrics)
-
-    assert values.mean() == pytest.approx(np.mean([result.metrics[metric] for metric in metrics]))
+    assert [table.models[m].name for m in tied] == ["best", "close"]

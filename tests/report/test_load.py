@@ -8,6 +8,8 @@ import pytest
 
 from eyechart.errors import ResultError, UsageError
 from eyechart.report.load import load_results
+from eyechart.results.older import measures_of
+from eyechart.tasks.registry import TASKS, load_task
 
 CLIP_BENCHMARK = {
     "dataset": "cifar10",
@@ -82,7 +84,7 @@ def test_a_run_without_numbers_is_named_as_such(tmp_path):
 
 @pytest.mark.parametrize(
     "damage",
-    [{"intervals": {"acc1": None}}, {"intervals": 3}, {"notices": 5}, {"metrics": {}, "intervals": {"a": [1]}}],
+    [{"intervals": {"acc1": [1]}}, {"intervals": 3}, {"notices": 5}, {"metric_values": {"acc1": 0.9}}],
 )
 def test_parts_of_the_wrong_type_are_an_error_of_the_file(tmp_path, damage):
     with pytest.raises(ResultError, match="damaged"):
@@ -160,7 +162,7 @@ def test_vlmevalkit_accuracy_in_fractions(tmp_path):
 
     assert (found.result.model, found.result.dataset) == ("Qwen_VL_7B", "MMBench_DEV_EN")
     assert found.result.metrics == {"Overall": 0.61, "CP": 0.7}
-    assert found.result.data == {"split": "dev"}
+    assert found.result.data == {"split": "dev", "measures": "questions"}
 
 
 def test_vlmevalkit_per_cent_become_fractions_and_rows_get_names(tmp_path):
@@ -197,3 +199,9 @@ def test_a_result_cannot_point_its_records_outside_its_folder(tmp_path):
 
     with pytest.raises((ResultError, FileNotFoundError)):
         list(result.iter_records())
+
+
+@pytest.mark.parametrize("task", sorted(TASKS.built_in))
+def test_old_results_stand_among_new_ones_of_the_same_task(task):
+    """What a task measures is known for results of version 0.1, too, which do not tell."""
+    assert measures_of(task) == (load_task(task).measures or task.replace("_", " "))

@@ -1,83 +1,166 @@
-"""A page is made of whatever results there are: records of other forms, broken ones, none at all."""
+"""A page is made of whatever results there are: records of every form, records of none, none at all."""
 
 from __future__ import annotations
 
-import json
+from dataclasses import replace
 
 import pytest
 
+from eyechart import read_result
 from eyechart.report.load import load_results
-from eyechart.report.payload import make_payload
-from eyechart.report.samples import Limits
+from eyechart.report.page.limits import Limits
+from eyechart.report.page.payload import make_payload
+from eyechart.results import write_result
+from eyechart.types import Metric
+from support.make_results import sit
 
-OTHERS = {
-    "visual_sts": [{"id": "p1", "score": 3.0, "cosine": 0.5}],
-    "image_caption": [{"id": "a", "corpus_id": 0, "caption": "x"}, {"id": "b", "failed": "no answer"}],
-    "empty": [],
+
+@pytest.fixture(scope="module")
+def payload(suite):
+    return make_payload(load_results([suite]).found)
+
+
+def benchmark(payload, dataset, task="zeroshot_classification"):
+    place, found = next(
+        (i, part)
+        for i, part in enumerate(payload.overview["benchmarks"])
+        if (part["dataset"], part["task"], part["language"]) == (dataset, task, "en")
+    )
+    return found, payload.chunks[place]
+
+
+FORMS = {
+    ("digits", "zeroshot_classification"): {"curves", "per_class", "confusion", "samples"},
+    ("market", "zeroshot_classification"): {"per_class", "samples"},
+    ("postcards", "zeroshot_retrieval"): {"curves", "samples"},
 }
 
 
-def write(folder, records, **body):
-    (folder / "r.records.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
-    base = {"dataset": "d", "model": "m", "pretrained": "p", "task": "t", "metrics": {"acc": 0.5}, "schema": 1}
-    result = base | {"records": {"file": "r.records.jsonl", "count": len(records)}} | body
-    (folder / "r.json").write_text(json.dumps(result))
-    return load_results([folder / "r.json"]).found
+@pytest.mark.parametrize("name", FORMS, ids=" ".join)
+def test_each_form_of_records_has_its_view(payload, name):
+    assert FORMS[name] <= benchmark(payload, *name)[1].keys()
 
 
-@pytest.mark.parametrize("name", OTHERS)
-def test_records_without_a_view_leave_the_numbers_standing(tmp_path, name):
-    payload = make_payload(write(tmp_path, OTHERS[name]))
+def test_records_without_a_view_leave_the_numbers_standing_and_comparable(answers):
+    found, chunk = benchmark(make_payload(load_results([answers]).found), "postcards", "captioning")
 
-    assert payload.overview["results"][0][2] == [0.5]
-    assert "samples" not in payload.chunks[0]
-    assert payload.overview["notices"] == []
+    assert (found["form"], "samples" in chunk) == ("", False)
+    assert found["marks"][found["metrics"].index("CIDEr")]["how"] == "paired"
 
 
-def test_damaged_or_missing_records_are_named_and_the_numbers_stand(tmp_path):
-    found = write(tmp_path, [{"id": "a", "query": "text"}])
-    assert "a record is damaged" in make_payload(found).overview["notices"][0]
+def test_where_lower_is_better_the_smallest_is_best_and_the_largest_is_not(payload):
+    found, _ = benchmark(payload, "digits")
+    column = found["metrics"].index("ece")
+    values = {
+        row[0]: row[2][column] for row in payload.overview["results"] if payload.overview["benchmarks"][row[1]] is found
+    }
 
-    (tmp_path / "r.records.jsonl").unlink()
-    assert "cannot be read" in make_payload(found).overview["notices"][0]
+    assert found["lower"][column]
+    assert found["short"][column] == "ece ↓"
+    assert found["marks"][column]["best"] == [min(values, key=values.get)]
+    assert max(values, key=values.get) not in found["marks"][column]["tied"]
 
 
-def test_texts_that_look_for_documents(tmp_path):
-    records = [
-        {"id": "q1", "query": "text", "text": "a", "rank": 2, "relevant": ["d1"], "top": ["d2", "d1"]},
-        {"id": "q2", "query": "text", "text": "b", "rank": None, "relevant": ["d9"], "top": ["d3"]},
-    ]
+def test_intervals_that_overlap_from_above_are_tied_where_lower_is_better():
+    from eyechart.report.load import Found
+    from eyechart.results import Result
 
-    chunk = make_payload(write(tmp_path, records)).chunks[0]
+    ends = {"low": (0.01, 0.0, 0.05), "near": (0.04, 0.02, 0.08), "far": (0.4, 0.3, 0.5)}
+    found = [
+        Found(
+            Result(
+                "cars", name, "", "zeroshot_classification", "en",
+                {"ece": Metric(value, low, high, primary=True, lower_is_better=True)},
+            )
+        )
+        for name, (value, low, high) in ends.items()
+    ]  # fmt: skip
+    overview = make_payload(found).overview
+    names = [model["name"] for model in overview["models"]]
 
-    assert chunk["gallery"] == "documents"
-    assert chunk["curves"]["0"]["retrieval"][:2] == [0.0, 0.5]
-    assert chunk["samples"]["rank"]["0"] == [2, -1]
-    assert chunk["samples"]["details"]["0"][1]["names"] == ["d3"]
+    (marks,) = overview["benchmarks"][0]["marks"]
+
+    assert [names[m] for m in marks["best"]] == ["low"]
+    assert [names[m] for m in marks["tied"]] == ["near"]
+    assert marks["how"] == "overlap"
+
+
+def test_what_is_over_fewer_samples_than_listed_says_so(payload):
+    overview = payload.overview
+    fewer = {overview["benchmarks"][row[1]]["dataset"]: row[6] for row in overview["results"]}
+
+    assert fewer["harbour"] == ["1 failed"]
+    assert fewer["digits"] == []
+
+
+def test_queries_that_were_left_out_are_counted_as_well(exam_data, tmp_path):
+    result = sit(exam_data, tmp_path / "r.json", "model")
+    counts = {"listed": 102, "scored": 100, "failed": 0, "left_out": 2}
+    write_result(replace(result, counts=counts), list(result.iter_records()), tmp_path / "r.json")
+
+    assert make_payload(load_results([tmp_path / "r.json"]).found).overview["results"][0][6] == ["2 left out"]
+
+
+def test_the_best_that_can_be_reached_is_told_where_a_result_tells_it(exam_data, tmp_path):
+    result = sit(exam_data, tmp_path / "r.json", "model")
+    values = {name: replace(metric, best=0.97) for name, metric in result.values.items()}
+    write_result(replace(result, values=values), list(result.iter_records()), tmp_path / "r.json")
+
+    (found,) = make_payload(load_results([tmp_path / "r.json"]).found).overview["benchmarks"]
+
+    assert found["reachable"] == [0.97] * len(values)
+
+
+def test_damaged_records_are_named_and_the_numbers_stand(exam_data, tmp_path):
+    result = sit(exam_data, tmp_path / "r.json", "model")
+    write_result(result, [{"id": "a", "rank": 1}], tmp_path / "r.json")
+    found = load_results([tmp_path / "r.json"]).found
+
+    overview = make_payload(found).overview
+
+    assert "a record is damaged" in overview["notices"][0]
+    assert overview["results"][0][2] == [1.0, 1.0]
 
 
 def test_too_many_samples_are_cut_to_the_most_missed_and_the_figures_are_of_all(suite):
-    found = [item for item in load_results([suite]).found if item.result.dataset == "digits"]
+    found = load_results(sorted(suite.glob("digits_*_zeroshot_classification.json"))).found
 
     chunk = make_payload(found, limits=Limits(samples=10)).chunks[0]
 
     assert chunk["samples"]["total"] == 120
     assert len(chunk["samples"]["ids"]) == 10
-    assert all(ranks != [1] * 6 for ranks in zip(*chunk["samples"]["rank"].values(), strict=True))
+    assert all(ranks != (1,) * 6 for ranks in zip(*chunk["samples"]["rank"].values(), strict=True))
     assert sum(chunk["class_counts"]) == 120
 
 
-def test_no_images_means_none(suite):
-    payload = make_payload(load_results([suite]).found, limits=Limits(images=0))
-
-    assert all(not chunk["samples"]["thumbnails"] for chunk in payload.chunks if "samples" in chunk)
-
-
-def test_thumbnails_stop_at_the_limit_for_the_page(suite):
-    full = make_payload(load_results([suite]).found)
-    cut = make_payload(load_results([suite]).found, limits=Limits(image_bytes=3000))
-
+def test_thumbnails_stop_at_the_limit_for_the_page_and_none_means_none(payload, small_suite):
     def size(payload):
         return sum(len(t) for chunk in payload.chunks for t in chunk.get("samples", {}).get("thumbnails", {}).values())
 
-    assert 0 < size(cut) <= 3000 < size(full)
+    found = load_results([small_suite]).found
+    cut = make_payload(found, limits=Limits(image_bytes=3000))
+
+    assert 0 < size(cut) <= 3000 < size(payload)
+    assert size(make_payload(found, limits=Limits(images=0))) == 0
+
+
+def test_files_of_version_0_1_are_shown_as_they_were(small_suite, tmp_path):
+    """What the values add is worked out from the names, for old files only."""
+    import json
+
+    source = small_suite / "digits_Snellen-B_en_zeroshot_classification.json"
+    body = json.loads(source.read_text())
+    values = body.pop("metric_values")
+    body["intervals"] = {name: [v["low"], v["high"]] for name, v in values.items() if "low" in v}
+    body["chance"] = {name: v["chance"] for name, v in values.items() if "chance" in v}
+    body["records"] = {"file": body["records"]["file"], "count": body["records"]["count"]}
+    body["data"].pop("measures")
+    (tmp_path / source.name).write_text(json.dumps({key: v for key, v in body.items() if key != "checksum"}))
+    (tmp_path / body["records"]["file"]).write_bytes((small_suite / body["records"]["file"]).read_bytes())
+
+    old = make_payload(load_results([tmp_path / source.name]).found)
+    new = make_payload(load_results([source]).found)
+
+    assert read_result(tmp_path / source.name).values["ece"].lower_is_better
+    assert old.overview["benchmarks"] == new.overview["benchmarks"]
+    assert old.chunks[0]["samples"] == new.chunks[0]["samples"]

@@ -9,6 +9,7 @@ from eyechart.report.load import Found
 from eyechart.report.reference import load_reference, names, published_tables
 from eyechart.report.table import make_table
 from eyechart.results import Result
+from eyechart.types import Metric
 
 PRINTED = {
     "ImageNet variants and ObjectNet": {"InternVL-C": "83.2 83.8 95.5 77.3 73.9 80.6 0.8 82.4"},
@@ -44,7 +45,7 @@ def test_the_tables_are_rebuilt_as_printed(title):
 
 
 def test_ones_own_results_stand_beside_the_published_ones():
-    own = Found(Result("imagenet1k", "mine", "", "zeroshot_classification", "zh", {"acc1": 0.5}))
+    own = Found(Result("imagenet1k", "mine", "", "zeroshot_classification", "zh", {"acc1": Metric(0.5)}))
     table = make_table([own, *load_reference("internvl")])
 
     languages = published_tables("internvl", table)[1]

@@ -23,7 +23,7 @@ from eyechart.io.progress import NoProgress
 from eyechart.io.progress_file import EVERY, PROGRESS_PREFIX, ProgressFile, read_progress
 from eyechart.report.load import load_results
 from eyechart.report.page import make_page
-from eyechart.report.serve import HOST, Source, make_server
+from eyechart.report.page.serve import HOST, LiveResults, make_server
 from support.browser import Watched
 
 pytestmark = pytest.mark.slow  # a real browser
@@ -38,7 +38,7 @@ def arguments(*words):
 @contextmanager
 def serving(folder):
     args = arguments(folder, "--no-browser")
-    source = Source(args.files, lambda: make_page(payload_of(args, may_be_empty=True), live=True))
+    source = LiveResults(args.files, lambda: make_page(payload_of(args, may_be_empty=True), live=True))
     server = make_server(source)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
@@ -76,7 +76,7 @@ def test_a_foreign_name_for_this_address_is_refused(small_suite):
 
 
 def test_only_loopback_is_bound(small_suite):
-    source = Source([str(small_suite)], lambda: b"")
+    source = LiveResults([str(small_suite)], lambda: b"")
     server = make_server(source)
     try:
         assert server.server_address[0] == "127.0.0.1"
@@ -86,7 +86,7 @@ def test_only_loopback_is_bound(small_suite):
 
 def test_the_page_is_made_anew_only_when_results_change(small_suite, tmp_path):
     made = []
-    source = Source([str(tmp_path)], lambda: made.append(1) or b"page")
+    source = LiveResults([str(tmp_path)], lambda: made.append(1) or b"page")
     source.page()
     source.page()
     assert len(made) == 1
@@ -146,7 +146,7 @@ def test_a_run_that_gives_no_news_is_not_called_running(tmp_path):
     body = {"updated": time.time() - 3600, "jobs": {"done": 1, "total": 2}, "step": None}
     (tmp_path / f"{PROGRESS_PREFIX}1.progress").write_text(json.dumps(body))
 
-    assert Source([str(tmp_path)], lambda: b"").status()["runs"][0]["state"] == "stalled"
+    assert LiveResults([str(tmp_path)], lambda: b"").status()["runs"][0]["state"] == "stalled"
 
 
 def test_the_progress_file_goes_with_the_run_and_is_no_result(small_suite, tmp_path):

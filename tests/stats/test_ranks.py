@@ -1,16 +1,44 @@
-"""Rank intervals and the models that cannot be told from the best."""
+"""Rank intervals and the models that cannot be told from the best: they say what the paired test says."""
 
 import numpy as np
 import pytest
-from scipy.stats import norm
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from eyechart.stats import not_separable_from_best, rank_intervals
-from eyechart.stats.ranks import _pairwise_z
+from eyechart.stats import holm, not_separable_from_best, paired_test, rank_intervals
 
 
 def models(accuracies, n, seed=0):
     generator = np.random.default_rng(seed)
     return generator.random((len(accuracies), n)) < np.array(accuracies)[:, None]
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.integers(0, 2**32 - 1), st.integers(2, 60), st.floats(0.3, 1), st.booleans(), st.sampled_from([0.8, 0.95, 0.99])
+)
+def test_the_ranks_of_two_models_overlap_exactly_when_the_paired_test_does_not_separate_them(
+    seed, n, better, clustered, level
+):
+    rng = np.random.default_rng(seed)
+    scores = rng.random((2, n)) < np.array([[better], [0.4]])
+    images = rng.integers(0, max(1, n // 2), n) if clustered else None
+    found = paired_test(*scores, images, level=level)
+    separate = found.interval is not None and not found.interval.low <= 0 <= found.interval.high
+
+    first, second = rank_intervals([scores], [images], level)
+    assert (first.high < second.low or second.high < first.low) == separate
+    assert not_separable_from_best([scores], [images], level).count(True) == (1 if separate else 2)
+
+
+def test_many_models_are_compared_by_the_same_test_under_holms_correction():
+    scores = models([0.80, 0.76, 0.70, 0.5], 400, seed=3)
+    best = int(np.argmax(scores.mean(axis=1)))
+    others = [i for i in range(4) if i != best]
+    adjusted = holm([paired_test(scores[best], scores[i]).p_value for i in others])
+    marks = not_separable_from_best([scores])
+    assert [marks[i] for i in others] == [p >= 0.05 for p in adjusted]
+    assert marks[best]
 
 
 def test_models_far_apart_have_one_rank_each():
@@ -25,21 +53,13 @@ def test_identical_models_may_have_any_rank():
 
 def test_three_samples_separate_nobody():
     assert rank_intervals([[[1, 1, 1], [0, 0, 0]]]) == [(1, 2), (1, 2)]
-
-
-def test_the_statistic_is_mcnemars():
-    first, second = np.array([1] * 12 + [0] * 5 + [1] * 30), np.array([0] * 12 + [1] * 5 + [1] * 30)
-    z = _pairwise_z([np.stack([first, second])], None)
-    assert z[0, 1] == pytest.approx((12 - 5) / (12 + 5) ** 0.5)
-    assert z[1, 0] == -z[0, 1]
-    assert 2 * norm.sf(z[0, 1]) == pytest.approx(0.0896, abs=1e-4)
+    assert not_separable_from_best([[[1, 1, 1], [0, 0, 0]]]) == [True, True]
 
 
 def test_captions_of_one_image_are_one_witness():
-    first = np.repeat(np.arange(8) < 8, 5)
-    scores, images = np.stack([first, ~first]), np.repeat(np.arange(8), 5)
-    assert _pairwise_z([scores], None)[0, 1] == pytest.approx(40**0.5)
-    assert _pairwise_z([scores], [images])[0, 1] == pytest.approx(8**0.5)
+    scores, images = [[1] * 20, [0] * 20], np.repeat(np.arange(4), 5)
+    assert rank_intervals([scores]) == [(1, 1), (2, 2)]
+    assert rank_intervals([scores], [images]) == [(1, 2), (1, 2)]
 
 
 def test_a_suite_tells_more_than_each_benchmark():
@@ -56,6 +76,16 @@ def test_benchmarks_count_alike_whatever_their_size():
 def test_best_is_always_marked_and_worse_models_are_not():
     marks = not_separable_from_best([models([0.80, 0.795, 0.5, 0.3], 1000)])
     assert marks == [True, True, False, False]
+
+
+def test_all_rank_intervals_hold_together():
+    accuracies, possible = np.array([0.70, 0.70, 0.70, 0.66, 0.60]), [(1, 3)] * 3 + [(4, 4), (5, 5)]
+    rng = np.random.default_rng(8)
+    held = 0
+    for _ in range(300):
+        ranks = rank_intervals([rng.random((5, 400)) < accuracies[:, None]])
+        held += all(low <= first and last <= high for (low, high), (first, last) in zip(ranks, possible, strict=True))
+    assert held / 300 >= 0.93  # 95 % or more, less two standard errors
 
 
 def test_one_model_is_the_best():

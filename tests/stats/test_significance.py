@@ -1,17 +1,17 @@
-"""Paired tests and corrections against scipy and statsmodels."""
+"""McNemar's exact test, Holm's correction and what can be detected, against scipy and their definitions."""
+
+from itertools import combinations
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest
-from statsmodels.stats.multitest import multipletests
 
 from eyechart.stats import (
     discordant,
     holm,
     mcnemar_exact,
-    mcnemar_mid_p,
     normal_quantile,
     smallest_detectable_difference,
 )
@@ -27,14 +27,6 @@ def test_mcnemar_keeps_its_digits_for_many_samples():
     assert mcnemar_exact(10_400, 9_600) == pytest.approx(binomtest(10_400, 20_000).pvalue, rel=1e-8)
 
 
-@given(st.integers(0, 60), st.integers(0, 60))
-def test_mid_p_takes_off_half_the_observed_mass_on_both_sides(b, c):
-    exact = binomtest(min(b, c), b + c, alternative="less").pvalue if b + c else 1.0
-    below = binomtest(min(b, c) - 1, b + c, alternative="less").pvalue if min(b, c) else 0.0
-    assert mcnemar_mid_p(b, c) == pytest.approx(min(1.0, exact + below), rel=1e-9)
-    assert mcnemar_mid_p(b, c) <= mcnemar_exact(b, c)
-
-
 def test_negative_counts_are_refused():
     with pytest.raises(ValueError, match="negative"):
         mcnemar_exact(-1, 3)
@@ -46,11 +38,20 @@ def test_discordant_counts_each_side():
         discordant([1], [1, 0])
 
 
-@settings(max_examples=40)
-@given(st.lists(st.floats(0, 1), min_size=1, max_size=50))
-def test_holm_equals_statsmodels(p_values):
-    expected = multipletests(p_values, method="holm")[1]
+@settings(max_examples=60)
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=7))
+def test_holm_is_bonferroni_over_all_sets_that_a_hypothesis_is_part_of(p_values):
+    """The closed test: a hypothesis falls only if every set of hypotheses with it falls."""
+    sets = [s for size in range(1, len(p_values) + 1) for s in combinations(range(len(p_values)), size)]
+    expected = [
+        max(min(1.0, len(s) * min(p_values[j] for j in s)) for s in sets if i in s) for i in range(len(p_values))
+    ]
     assert holm(p_values) == pytest.approx(expected)
+
+
+def test_holm_steps_down_from_the_smallest():
+    """5 x 0.005, 4 x 0.01, 3 x 0.03, then 2 x 0.04, which may not be smaller than the step before, and 0.2."""
+    assert holm([0.01, 0.04, 0.03, 0.005, 0.2]) == pytest.approx([0.04, 0.09, 0.09, 0.025, 0.2])
 
 
 def test_holm_of_nothing_is_nothing():
@@ -80,7 +81,7 @@ def test_the_smallest_difference_is_found_as_often_as_promised():
     difference = smallest_detectable_difference(n, disagreement, power=0.8)
     wins, losses = (disagreement + difference) / 2, (disagreement - difference) / 2
     counts = generator.multinomial(n, [wins, losses, 1 - disagreement], size=2000)
-    found = np.mean([mcnemar_mid_p(int(b), int(c)) < 0.05 for b, c, _ in counts])
+    found = np.mean((counts[:, 0] - counts[:, 1]) ** 2 > normal_quantile(0.975) ** 2 * counts[:, :2].sum(axis=1))
     assert found == pytest.approx(0.8, abs=0.03)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import shutil
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +24,14 @@ def find_chromium() -> str | None:
     return next(
         (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
     )
+
+
+def place_of(report: Path, dataset: str, task: str = "zeroshot_classification") -> int:
+    """Return the number of a benchmark on a page: its address there is ``#/benchmark/number``."""
+    overview = re.search(r'id="overview">(.*?)</script>', report.read_text(encoding="utf-8"))
+    benchmarks = json.loads(overview[1])["benchmarks"]
+    names = [(Path(part["dataset"]).name, part["task"], part["language"]) for part in benchmarks]
+    return names.index((dataset, task, "en"))
 
 
 @contextmanager
@@ -61,9 +71,23 @@ class Watched:
         self.page.wait_for_selector("main h1")
         return self.page
 
+    def fresh(self) -> None:
+        """Forget everything that a test before this one has done."""
+        if self.page.url.startswith(("file:", "http:")):
+            self.page.evaluate("() => sessionStorage.clear()")
+        self.page.goto("about:blank")
+        self.page.set_viewport_size({"width": 1400, "height": 900})
+        self.page.emulate_media(color_scheme="light")
+        self.problems.clear()
+        self.requests.clear()
+
+    def check(self) -> None:
+        """See that the page neither complained nor asked for anything."""
+        outside = [url for url in self.requests if not url.startswith(("file:", "data:", "blob:", "about:"))]
+        assert outside == []
+        assert self.problems == []
+
     def close(self) -> None:
         """Close the page, after making sure that it neither complained nor asked for anything."""
         self.context.close()
-        outside = [url for url in self.requests if not url.startswith(("file:", "data:", "blob:"))]
-        assert outside == []
-        assert self.problems == []
+        self.check()

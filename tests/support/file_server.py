@@ -16,10 +16,10 @@ class FileServer(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, root: Path, *, ranges: bool = True) -> None:
+    def __init__(self, root: Path, *, ranges: bool = True, tags: bool = True) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.root = root
-        self.ranges = ranges
+        self.ranges, self.tags = ranges, tags
         self.cut: dict[str, list[int]] = defaultdict(list)
         self.statuses: dict[str, list[int]] = defaultdict(list)
         """Statuses with which the next requests for a path are answered."""
@@ -59,7 +59,8 @@ class _Handler(BaseHTTPRequestHandler):
         tag = f'"{hashlib.md5(data, usedforsecurity=False).hexdigest()}"'
         start = self._start(wanted, tag)
         self.send_response(206 if start else 200)
-        self.send_header("ETag", tag)
+        if self.server.tags:
+            self.send_header("ETag", tag)
         self.send_header("Content-Length", str(len(data) - start))
         if self.server.ranges:
             self.send_header("Accept-Ranges", "bytes")
@@ -92,9 +93,9 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def serving(root: Path, *, ranges: bool = True):
+def serving(root: Path, *, ranges: bool = True, tags: bool = True):
     """Run a file server in a thread while the block runs."""
-    server = FileServer(root, ranges=ranges)
+    server = FileServer(root, ranges=ranges, tags=tags)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()
     try:

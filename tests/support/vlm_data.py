@@ -6,8 +6,8 @@ import base64
 import io
 from pathlib import Path
 
-from eyechart.vlm.rows import Table
-from eyechart.vlm.tsv import write_tsv
+from eyechart.datasets.questions.rows import RowTable as Table
+from eyechart.datasets.questions.tsv import write_tsv
 
 
 def image_bytes(width: int = 8, height: int = 8, color: tuple[int, int, int] = (200, 30, 30)) -> bytes:

@@ -112,7 +112,14 @@ class TestScores:
 
         for name in ("ROUGE_L", "CIDEr"):
             assert outcome.metrics[name].value == pytest.approx(np.mean([r[name] for r in outcome.records]), abs=1e-6)
-            assert outcome.metrics[name].low <= outcome.metrics[name].value <= outcome.metrics[name].high
+            assert (outcome.metrics[name].low, outcome.metrics[name].high) == (None, None), "three images are too few"
+
+    def test_means_over_images_have_an_interval_from_five_images_on(self, tmp_path):
+        outcome = caption(tmp_path, *RIGHT, "a dog on the grass", "some cats in bed", captions=CAPTIONS + CAPTIONS[:2])
+
+        for name in ("ROUGE_L", "CIDEr"):
+            assert outcome.metrics[name].low < outcome.metrics[name].value < outcome.metrics[name].high
+        assert outcome.metrics["CIDEr"].value > 1
 
     def test_they_agree_with_pycocoevalcap(self, tmp_path):
         from pycocoevalcap.bleu.bleu import Bleu

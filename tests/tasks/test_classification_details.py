@@ -128,6 +128,23 @@ class TestDuplicateClasses:
         assert [record["labels"] for record in outcome.records] == [[0], [1], [0]]
 
 
+def test_no_class_finds_an_image_whose_vector_is_zero_before_another(tmp_path):
+    from eyechart.manifest import Entry
+    from eyechart.tasks.zeroshot_classification import ClassificationPrediction, ZeroshotClassification
+    from eyechart.types import DatasetInfo
+
+    # The zero image has the label; the other two point away from it, and would stand behind a cosine of 0.
+    images = np.array([[0, 0], [-1, 0], [-0.6, 0.8]], np.float32)
+    entries = tuple(Entry(str(i), None, (0,) if i == 0 else (), (), {}) for i in range(3))
+    prediction = ClassificationPrediction(
+        DatasetInfo("x", "multilabel", classnames=("a",)), entries, (), images, np.array([[1, 0]], np.float32), ()
+    )
+
+    outcome = ZeroshotClassification().score(prediction, {})
+
+    assert outcome.metrics["mean_average_precision"].value == pytest.approx(1 / 3)
+
+
 class TestF1:
     def test_it_is_scikit_learns_over_the_classes_in_the_labels(self):
         from sklearn.metrics import f1_score

@@ -162,9 +162,9 @@ class TestGarments:
 def small(root, *, train=30, val=0):
     """Write noise with three classes in the test split, a train split and, if asked for, a val split."""
     write_classification(root, n=12)
-    write_classification(root, n=train, split="train", labels=[i % 3 for i in range(train)])
+    write_classification(root, n=train, split="train", labels=[i % 3 for i in range(train)], first=1000)
     if val:
-        write_classification(root, n=val, split="val", labels=[i % 3 for i in range(val)])
+        write_classification(root, n=val, split="val", labels=[i % 3 for i in range(val)], first=2000)
     return root
 
 
@@ -228,7 +228,7 @@ class TestWhatIsLearntFrom:
 class TestChance:
     def test_it_is_the_share_of_the_commonest_training_classes(self, tmp_path):
         root = write_classification(tmp_path / "data", labels=[0] * 2 + [1] * 6 + [2] * 4)
-        write_classification(root, split="train", labels=[1] * 5 + [0] * 2 + [2] * 2)
+        write_classification(root, split="train", labels=[1] * 5 + [0] * 2 + [2] * 2, first=1000)
 
         outcome = run_task("knn", make_material(root, random_encoder(), tmp_path))
 
@@ -236,9 +236,170 @@ class TestChance:
 
     def test_a_class_that_was_never_learnt_is_never_right(self, tmp_path):
         root = write_classification(tmp_path / "data", labels=[2] * 4)
-        write_classification(root, split="train", labels=[0, 1] * 4)
+        write_classification(root, split="train", labels=[0, 1] * 4, first=1000)
 
         assert values(run_task("logistic_probe", make_material(root, random_encoder(), tmp_path)))["lp_acc1"] == 0
+
+
+class TestSharedImages:
+    """What is scored must not be learnt from."""
+
+    def test_a_split_that_learns_from_itself_is_refused(self, tmp_path):
+        material = make_material(write_classification(tmp_path / "data", n=12), random_encoder(), tmp_path)
+
+        with pytest.raises(
+            DataError, match=r"12 of the 12 images .* also learnt from, in 'test'.*\n.*--folds"
+        ) as refused:
+            run_task("knn", material, train_split="test")
+        assert "--train_split" in refused.value.advice
+
+    @pytest.mark.parametrize("task", ["knn", "logistic_probe", "linear_probe"])
+    def test_the_same_images_under_another_split_s_name_are_refused(self, tmp_path, task):
+        root = write_classification(tmp_path / "data", n=12)
+        write_classification(root, n=12, split="train")
+
+        with pytest.raises(DataError, match="12 of the 12 images"):
+            run_task(task, make_material(root, random_encoder(), tmp_path))
+
+    def test_nothing_is_embedded_before_that_is_known(self, tmp_path):
+        encoder = random_encoder()
+        material = make_material(write_classification(tmp_path / "data", n=12), encoder, tmp_path)
+
+        with pytest.raises(DataError):
+            run_task("knn", material, train_split="test", fewshot_k=1)
+
+        assert encoder.encoded_images == 0
+
+    def test_validation_images_are_learnt_from_too(self, tmp_path):
+        material = make_material(small(tmp_path / "data"), random_encoder(), tmp_path)
+
+        with pytest.raises(DataError, match=r"in 'train' and 'test'.*\n.*--val_proportion"):
+            run_task("logistic_probe", material, val_split="test")
+
+    def test_few_copies_are_counted(self, tmp_path):
+        root = write_classification(tmp_path / "data", n=30)
+        write_classification(root, n=30, split="train", first=27)  # images 27 to 56: three of them are scored
+
+        outcome = run_task("knn", make_material(root, random_encoder(), tmp_path))
+
+        assert [(notice.kind, notice.count) for notice in outcome.notices] == [("shared_images", 3)]
+
+    def test_more_than_a_tenth_is_not_few(self, tmp_path):
+        root = write_classification(tmp_path / "data", n=30)
+        write_classification(root, n=30, split="train", first=26)
+
+        with pytest.raises(DataError, match="4 of the 30 images"):
+            run_task("knn", make_material(root, random_encoder(), tmp_path))
+
+
+@pytest.mark.parametrize("folds", [None, 3])
+@pytest.mark.parametrize("task", ["knn", "logistic_probe", "linear_probe"])
+def test_an_image_whose_vector_is_zero_is_never_right(tmp_path, task, folds):
+    # Nearly all images are of the first class, which every probe names when it sees nothing.
+    root = write_classification(tmp_path / "data", labels=[0] * 20 + [1] * 4)
+    write_classification(root, split="train", labels=[0] * 20 + [1] * 4, first=1000)
+    encoder = random_encoder()
+    given = encoder.encode_images
+    encoder.encode_images = lambda batch: (
+        given(batch) * (np.array([pixels[0, 0, 0] for pixels in batch]) > 100)[:, None]
+    )
+    material = make_material(root, encoder, tmp_path)
+
+    outcome = run_task(task, material, folds=folds, fewshot_epochs=2)
+
+    zero = ~material.encoder.images(material.manifest).vectors.any(axis=1)
+    assert 0 < zero.sum() < 24
+    assert not any(record["correct"] for record, nothing in zip(outcome.records, zero, strict=True) if nothing)
+    assert any(record["correct"] for record in outcome.records)
+
+
+class TestFolds:
+    """One split, each image scored by what was learnt from the others."""
+
+    @pytest.mark.parametrize("task", ["knn", "logistic_probe", "linear_probe"])
+    def test_noise_is_not_learnt_by_heart(self, tmp_path, task):
+        root = write_classification(tmp_path / "data", n=60)
+
+        outcome = run_task(task, make_material(root, random_encoder(), tmp_path), folds=5, knn_k=1, fewshot_epochs=3)
+
+        (name,) = (name for name, metric in outcome.metrics.items() if metric.primary)
+        assert outcome.metrics[name].value < 0.6
+        assert outcome.metrics[name].chance == pytest.approx(1 / 3)
+        assert len(outcome.records) == 60
+
+    def test_what_can_be_learnt_is_learnt(self, digits, shared_cache):
+        outcome = with_pixels(digits, "logistic_probe", shared_cache, folds=4)
+
+        assert outcome.metrics["lp_acc1"].value > 0.9
+        assert [fold["train"] for fold in outcome.details["probe"]["folds"]] == [375] * 4
+
+    def test_each_image_is_scored_by_what_was_learnt_without_it(self, digits, shared_cache):
+        from eyechart.tasks.shots import fold_of
+
+        material = make_material(digits, pixels(), shared_cache)
+        outcome = run_task("knn", material, folds=3, knn_k=1, seed=4)
+
+        images = unit(material.model.images(material.manifest).vectors)
+        labels = np.array([entry.label for entry in material.manifest.entries])
+        fold = fold_of(labels, material.manifest.digests, 3, 4)
+        cosines = np.where(fold[:, None] == fold, -2, images @ images.T)
+        nearest = labels[cosines.argmax(axis=1)]
+        assert [record["prediction"] for record in outcome.records] == nearest.tolist()
+
+    def test_copies_of_an_image_are_in_one_fold_and_classes_in_all(self):
+        from eyechart.tasks.shots import fold_of
+
+        digests = np.repeat(np.random.default_rng(0).integers(0, 256, (60, 16), np.uint8), 2, axis=0)
+        labels = np.repeat(np.arange(60) % 4, 2)
+
+        fold = fold_of(labels, digests, 5, seed=0)
+
+        assert (fold[::2] == fold[1::2]).all()
+        assert np.bincount(fold * 4 + labels).tolist() == [6] * 20
+
+    def test_no_other_split_is_needed_and_a_share_may_validate(self, tmp_path):
+        result = evaluate(
+            write_classification(tmp_path / "data", n=30), tmp_path, "logistic_probe", folds=3, val_proportion=0.2
+        )
+
+        assert [(fold["train"], fold["val"]) for fold in result.details["probe"]["folds"]] == [(16, 4)] * 3
+
+    def test_few_shots_are_drawn_from_the_other_folds(self, tmp_path):
+        material = make_material(write_classification(tmp_path / "data", n=30), random_encoder(), tmp_path)
+
+        outcome = run_task("knn", material, folds=2, fewshot_k=2)
+
+        assert [fold["train"] for fold in outcome.details["probe"]["folds"]] == [6, 6]
+
+    @pytest.mark.parametrize(
+        ("options", "match"),
+        [
+            ({"folds": 1}, "must be 2 or more"),
+            ({"folds": 3, "val_split": "val"}, "--folds and --val_split"),
+            ({"folds": 3, "fewshot_curve": [1]}, "--folds and --fewshot_curve"),
+        ],
+    )
+    def test_what_makes_no_sense_is_refused(self, options, match):
+        from eyechart.tasks.logistic_probe import LogisticProbe
+
+        with pytest.raises(UsageError, match=match):
+            LogisticProbe().settings(options)
+
+    def test_more_folds_than_images_are_refused(self, tmp_path):
+        material = make_material(write_classification(tmp_path / "data", n=4), random_encoder(), tmp_path)
+
+        with pytest.raises(DataError, match="4 different images do not make 5 folds"):
+            run_task("knn", material, folds=5)
+
+    def test_the_command_line_has_them(self, tmp_path):
+        from eyechart.cli import main
+
+        root = write_classification(tmp_path / "data", n=30)
+        where = ["--dataset", "wds/x", "--dataset_root", str(root), "--output", str(tmp_path / "result.json")]
+        model = ["--model_type", "onnx", "--model", "eyechart-tiny", "--pretrained", "eyechart-tiny"]
+
+        assert main(["eval", *where, *model, "--task", "knn", "--folds", "3", "--quiet"]) == 0
+        assert len(eyechart.read_result(tmp_path / "result.json").details["probe"]["folds"]) == 3
 
 
 class TestRefusals:

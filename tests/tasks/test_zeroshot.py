@@ -21,7 +21,7 @@ from support.encoders import DIM, SmallEncoder, lazy, no_other_split, random_enc
 def material(root, tmp_path, encoder=None, **options):
     manifest = read_manifest(open_webdataset(DatasetSpec("wds/x", "wds", str(root), options=options)))
     model = StoredEmbeddings(lazy(encoder or random_encoder()), EmbeddingStore(tmp_path / "store"))
-    return Material(manifest, model, no_other_split)
+    return Material(manifest, model, no_other_split, output=tmp_path / "result.json")
 
 
 def run(task, material, **options):
@@ -56,7 +56,7 @@ class TestPrompts:
     def test_class_vectors_are_means_of_unit_vectors_made_unit(self):
         vectors = np.random.default_rng(0).standard_normal((5, 4)).astype(np.float32)
 
-        found = class_vectors(vectors, [("a", "b"), ("c", "d", "e")])
+        found = class_vectors(unit(vectors), [("a", "b"), ("c", "d", "e")])
 
         expected = unit(np.stack([unit(vectors[:2]).mean(0), unit(vectors[2:]).mean(0)]))
         np.testing.assert_allclose(found, expected, atol=1e-6)

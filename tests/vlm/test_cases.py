@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 from eyechart import vlm
-from eyechart.types import Answer
-from eyechart.vlm.judges import ChoiceForm, GradeForm, Judge, YesNoForm, option_block
-from eyechart.vlm.predict import predict
-from eyechart.vlm.rows import Table
-from eyechart.vlm.tables import dump, load_table
-from eyechart.vlm.tsv import write_tsv
+from eyechart.datasets.questions.own_classes import open_class
+from eyechart.datasets.questions.rows import RowTable as Table
+from eyechart.datasets.questions.tables import dump, load_table
+from eyechart.datasets.questions.tsv import write_tsv
+from eyechart.scorers.judges import ChoiceForm, GradeForm, Judge, YesNoForm, option_block
+from eyechart.tasks.questions.answers import Questioner
+from eyechart.types import Answer, DatasetSpec
 from support.vlm_data import image_cell, write_benchmark
 
 FILE = Path(__file__).parent.parent / "metrics" / "data" / "vlm_cases.json"
@@ -100,7 +101,8 @@ def test_dialogues_feed_back_the_models_own_replies(case, lmu_data):
             yield prompt.id, Answer(f"r{len(histories)}")
 
     write_benchmark(lmu_data / "Talk.tsv", [{"index": 0, "question": "[]", "answer": "[]"}])
-    found = predict(Talking("Talk"), ask)
+    dataset = open_class(Talking, DatasetSpec("Talk", "questions", ""))
+    found = Questioner(dataset, ask).answer(dataset.table.rows)
 
     assert found.rows[0]["prediction"] == repr(case["expected"]["predictions"])
     assert histories == [[[role, texts(content)] for role, content in turn] for turn in case["expected"]["histories"]]

@@ -6,16 +6,15 @@ import sys
 import pytest
 
 from eyechart import vlm
-from eyechart.vlm.circular import make_circular
-from eyechart.vlm.scoring import score
+from eyechart.datasets.questions.circular import make_circular
+from eyechart.scorers.scoring import score_rows
 from support.vlm_data import write_benchmark
 
 
 def accuracy(dataset, said):
     rows = [{**row.without("image"), "prediction": said} for row in dataset.data.rows]
-    scored = score(rows, dataset.benchmark)
-    units = scored.rating.units(scored.rows, scored.readings)
-    return sum(value for _, value in units) / len(units), scored.rating.chance(scored.rows)
+    scored = score_rows(rows, dataset.benchmark)
+    return sum(scored.units.values()) / len(scored.units), scored.scorer.chance(scored.rows)
 
 
 @pytest.mark.parametrize("said", ["A", "B", "", "Z", "A B C D", "I cannot say"])
@@ -56,7 +55,7 @@ import types
 sys.modules["models"] = types.SimpleNamespace(Model=Model)
 [result] = evaluate(dataset=["Pets"], model=["python:models:Model"], output=sys.argv[1] + "/r.json")
 assert result.metrics["accuracy"] == 1.0
-assert [notice["kind"] for notice in result.notices] == ["no_spreadsheet"]
+assert [notice["kind"] for notice in result.notices] == ["model_note", "no_spreadsheet"]
 assert vlm.load(sys.argv[1] + "/r.jsonl")["prediction"] == ["A"]
 """
 

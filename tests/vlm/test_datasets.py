@@ -7,12 +7,14 @@ import threading
 import pytest
 
 from eyechart import vlm
+from eyechart.datasets.questions.benchmarks import known_benchmarks
+from eyechart.datasets.questions.download import fetch
+from eyechart.datasets.questions.prompts import PROMPTS
+from eyechart.datasets.questions.tables import dump
 from eyechart.errors import DataError, UsageError
 from eyechart.metrics.cells import as_text
-from eyechart.vlm.benchmarks import known_benchmarks
-from eyechart.vlm.download import fetch
-from eyechart.vlm.ratings import RATINGS
-from eyechart.vlm.tables import dump
+from eyechart.scorers import scorer_of
+from eyechart.scorers.scorer import Scorer
 from support.vlm_data import image_cell, write_benchmark
 
 # A benchmark written by the recipe for VLMEvalKit; only its import line names us.
@@ -132,13 +134,14 @@ def test_the_catalogue_knows_every_family_of_the_guide():
     assert set(families) <= names.keys()
     for benchmark in names.values():
         assert benchmark.name in getattr(vlm, benchmark.dataset_class).DATASET_URL
-        assert benchmark.rating in RATINGS
+        assert isinstance(scorer_of(benchmark), Scorer)
+        assert benchmark.prompt in PROMPTS
         assert benchmark.url.startswith("https://")
         assert benchmark.md5 == "" or len(bytes.fromhex(benchmark.md5)) == 16
 
 
 @pytest.mark.parametrize(
-    ("rows", "cls", "rating", "metric"),
+    ("rows", "cls", "scorer", "metric"),
     [
         ([{"question": "q", "A": "x", "B": "y", "answer": "A"}], "CustomMCQDataset", "choice", ""),
         ([{"question": "q", "A": "x", "B": "y", "answer": "A", "g_index": 0}], "CustomMCQDataset", "circular", ""),
@@ -148,13 +151,13 @@ def test_the_catalogue_knows_every_family_of_the_guide():
         ([{"answer": "['a cat on a mat']"}], "CustomCaptionDataset", "caption", ""),
     ],
 )
-def test_a_table_dropped_into_the_folder_is_a_benchmark(lmu_data, rows, cls, rating, metric):
+def test_a_table_dropped_into_the_folder_is_a_benchmark(lmu_data, rows, cls, scorer, metric):
     write_benchmark(lmu_data / "Mine.tsv", [{"index": i, **row} for i, row in enumerate(rows)])
 
     dataset = vlm.build_dataset("Mine")
 
     assert type(dataset).__name__ == cls
-    assert dataset.benchmark.rating == rating
+    assert dataset.benchmark.scorer == scorer
     assert metric is None or dataset.benchmark.metric == metric
 
 
@@ -344,7 +347,7 @@ def test_circular_sets_are_made_and_scored(lmu_data, tmp_path, capsys):
     assert capsys.readouterr().out.startswith("2 questions, 4 rows, 1 not rotated")
     assert dataset.data["index"] == [1, 2, 1000001, 2000001]
     assert dataset.data["answer"] == ["B", "B", "A", "C"]
-    assert dataset.benchmark.rating == "circular"
+    assert dataset.benchmark.scorer == "circular"
     assert all(dataset.dump_image(i) for i in range(4))
     rows = [{"index": i, "prediction": p} for i, p in zip(dataset.data["index"], ["B", "A", "A", "C"], strict=True)]
     dump(rows, tmp_path / "p.jsonl")
@@ -362,7 +365,7 @@ def test_benchmarks_are_listed_by_whether_they_need_a_judge(capsys):
     captions = capsys.readouterr().out
 
     assert {"MMBench_DEV_EN", "DocVQA_VAL", "COCO_VAL", "MME"} <= free
-    assert judged == {"MMVet", "CORE_MM", "MMDU"}
+    assert judged == {"MMVet", "CORE_MM", "MMDU", "LLaVABench"}
     assert free | judged == known_benchmarks().keys()
     assert captions.split()[0] == "COCO_VAL"
 

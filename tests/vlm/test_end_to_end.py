@@ -11,10 +11,10 @@ import pytest
 
 from eyechart import vlm
 from eyechart.cli import main
-from eyechart.errors import EyechartError
+from eyechart.datasets.questions.tables import load_table
+from eyechart.errors import EyechartError, UsageError
 from eyechart.run import evaluate
-from eyechart.stats import wilson
-from eyechart.vlm.tables import load_table
+from eyechart.stats import proportion
 from support.coco_qa import write_coco_qa
 from support.openai_server import OpenAIServer, Status
 from support.vlm_data import image_cell, write_benchmark
@@ -52,7 +52,7 @@ def test_photos_and_questions_through_a_server(coco, tmp_path):
         [result] = evaluate(**settings(tmp_path, server))
         requests = list(server.requests)
 
-    low, high = wilson(40, 50)
+    low, high = proportion(40, 50)
     assert len(requests) == 50
     assert result.metrics["accuracy"] == 0.8
     assert result.intervals["accuracy"] == pytest.approx((low, high), abs=0.02)
@@ -247,7 +247,7 @@ def text_of(body):
 
 
 def vlm_dimensions():
-    from eyechart.vlm.judges import DialogueForm
+    from eyechart.scorers.judges import DialogueForm
 
     return DialogueForm.DIMENSIONS
 
@@ -304,7 +304,7 @@ def test_broken_rows_fail_alone_with_one_message_each(lmu_data, tmp_path):
 
 def test_predictions_of_the_original_are_scored(lmu_data, tmp_path):
     """A spreadsheet as VLMEvalKit writes it, numbers and all, beside where our result goes."""
-    from eyechart.vlm.tables import dump
+    from eyechart.datasets.questions.tables import dump
 
     write_benchmark(lmu_data / "COCOQA.tsv", [{"index": i, "question": "q", "answer": str(i)} for i in range(3)])
     (tmp_path / "out").mkdir()
@@ -318,7 +318,7 @@ def test_predictions_of_the_original_are_scored(lmu_data, tmp_path):
 
 
 def test_incomplete_predictions_are_not_scored_as_if_complete(lmu_data, tmp_path):
-    from eyechart.vlm.tables import dump
+    from eyechart.datasets.questions.tables import dump
 
     write_benchmark(lmu_data / "COCOQA.tsv", [{"index": i, "question": "q", "answer": "x"} for i in range(3)])
     (tmp_path / "out").mkdir()
@@ -327,38 +327,67 @@ def test_incomplete_predictions_are_not_scored_as_if_complete(lmu_data, tmp_path
         evaluate(**settings(tmp_path, server, mode="eval"))
 
 
-def test_a_class_with_its_own_evaluate_runs(lmu_data, tmp_path, monkeypatch):
-    from eyechart import plugins
-    from eyechart.vlm import custom
+OWN = """
+from eyechart import vlm
 
-    class Own(vlm.ImageVQADataset):
-        def evaluate(self, eval_file, **judge_kwargs):
-            data = vlm.load(eval_file)
-            return {"length": [sum(map(len, data["prediction"])) / len(data)]}
+class Own(vlm.ImageVQADataset):
+    def evaluate(self, eval_file, **judge_kwargs):
+        data = vlm.load(eval_file)
+        return {"length": [sum(map(len, data["prediction"])) / len(data)]}
+"""
 
-    write_benchmark(lmu_data / "Own.tsv", [{"index": i, "question": "q", "answer": "x"} for i in range(3)])
-    known = plugins.names
-    monkeypatch.setattr(plugins, "names", lambda group: ["Own"] if group == "benchmarks" else known(group))
-    monkeypatch.setattr(custom, "_registered", lambda name: Own)  # an installed package: see test_plugins
+
+@pytest.fixture
+def own_class(lmu_data, tmp_path, monkeypatch):
+    """A dataset class in the working folder; for one of an installed package see test_plugins."""
+    (tmp_path / "own_bench.py").write_text(OWN)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    rows = [{"index": i, "question": "q", "answer": "x", "category": "c"} for i in range(3)]
+    write_benchmark(lmu_data / "Own.tsv", rows)
+    yield "python:own_bench:Own"
+    sys.modules.pop("own_bench", None)
+
+
+@pytest.mark.parametrize("xlsx", [True, False])
+def test_a_class_with_its_own_evaluate_runs(own_class, tmp_path, xlsx):
     with OpenAIServer(answer=lambda body: "four") as server:
-        [result] = evaluate(**{**settings(tmp_path, server), "dataset": ["Own"]})
+        [result] = evaluate(**settings(tmp_path, server, xlsx=xlsx) | {"dataset": [own_class]})
 
+    assert (tmp_path / "out" / "test-model_Own.xlsx").is_file() == xlsx
+    assert result.dataset == "Own"
     assert result.metrics == {"length": 4.0}
+    assert result.primary == ("length",)
     assert result.details["decided_by"] == "Own.evaluate"
+    assert [record["prediction"] for record in result.iter_records()] == ["four"] * 3
 
 
-def test_encoders_and_questions_do_not_mix(lmu_data, tmp_path, capsys):
+@pytest.mark.parametrize("change", [{"group_by": ["category"]}, {"metrics": "full"}])
+def test_what_a_class_scores_itself_cannot_be_cut_into_groups(own_class, tmp_path, change):
+    with OpenAIServer() as server, pytest.raises(UsageError, match=r"Own"):
+        evaluate(**settings(tmp_path, server) | {"dataset": [own_class], **change})
+
+
+@pytest.mark.parametrize(
+    ("family", "model", "message"),
+    [
+        ("open_clip", ["ViT-B-32", "--pretrained", "openai"], "no text decoder"),
+        ("open_clip", ["coca_ViT-B-32", "--pretrained", "laion2b_s13b_b90k"], "reads no question"),
+        ("onnx", ["eyechart-tiny"], "Unknown generator type: 'onnx'"),
+    ],
+)
+def test_a_model_that_cannot_answer_is_refused_before_anything_is_read(lmu_data, capsys, family, model, message):
+    """Also where the same run has a benchmark that the model could do."""
     write_benchmark(lmu_data / "Pets.tsv", [{"index": 0, "question": "q", "answer": "x"}])
 
-    assert main(["eval", "--dataset", "Pets", "cifar10", "--model_type", "api", "--quiet"]) == 2
-    assert main(["eval", "--dataset", "Pets", "--model", "ViT-B-32", "--model_type", "open_clip", "--quiet"]) == 2
-    said = capsys.readouterr().err
-    assert "separate runs" in said
-    assert "Only models that write" in said
+    command = ["eval", "--dataset", "demo/garments", "Pets", "--quiet", "--model_type", family, "--model", *model]
+
+    assert main(command) == 2
+    assert message in capsys.readouterr().err
 
 
 def test_images_in_memory_are_shared_by_content(lmu_data, tmp_path):
-    """Two questions on the same image are one cluster for the interval, and equal prompts are asked once."""
+    """Questions on the same image are one cluster, too few for an interval, and equal prompts are asked once."""
     same = image_cell(20, 20)
     rows = [{"index": i, "image": same, "question": f"q{i % 2}", "answer": "yes"} for i in range(4)]
     write_benchmark(lmu_data / "COCOQA.tsv", rows)
@@ -366,4 +395,5 @@ def test_images_in_memory_are_shared_by_content(lmu_data, tmp_path):
         [result] = evaluate(**settings(tmp_path, server))
         assert len(server.requests) == 2
 
-    assert result.intervals["accuracy"] == pytest.approx(tuple(wilson(1, 1)))
+    assert result.metrics["accuracy"] == 1.0
+    assert "accuracy" not in result.intervals

@@ -3,13 +3,14 @@
 import pytest
 
 from eyechart import vlm
+from eyechart.compat.vlmevalkit.evaluation import judge_of_model
+from eyechart.datasets.questions.benchmarks import QuestionBenchmark
+from eyechart.datasets.questions.tables import dump
 from eyechart.errors import EyechartError, UsageError
 from eyechart.run import evaluate
+from eyechart.scorers.judges import DialogueForm, ExtractForm, GradeForm, Judge
+from eyechart.scorers.scoring import score_rows
 from eyechart.types import Answer
-from eyechart.vlm.benchmarks import Benchmark
-from eyechart.vlm.judges import DialogueForm, ExtractForm, GradeForm, Judge, judge_of_model
-from eyechart.vlm.scoring import score
-from eyechart.vlm.tables import dump
 from support.openai_server import OpenAIServer, Status
 from support.vlm_data import write_benchmark
 
@@ -68,7 +69,8 @@ def test_a_judge_reads_what_no_rule_can_and_unreadable_verdicts_are_unscored(pet
     assert judged.counts["unscored"] == 1
     assert judged.details["decided_by"] == "judge-model"
     assert judged.details["rules"] == {"letter": 2, "judge": 1, "unreadable verdict": 1}
-    assert [notice["kind"] for notice in judged.notices if "verdict" in notice["kind"]] == ["unreadable_verdicts"]
+    [unread] = [notice for notice in judged.notices if notice["kind"] == "unreadable_verdicts"]
+    assert "wrong, the accuracy would be 0.7500; if all were right, 1.0000" in unread["message"]
     assert asked == 4 + 1 + 3  # four questions; one verdict at once, one tried three times
     assert again.metrics == judged.metrics
     assert asked_again == 0  # verdicts are stored, unreadable ones too
@@ -129,10 +131,10 @@ def test_grades_make_the_score_of_open_questions():
         def generate(self, text):
             return {"good": "1.0", "half": "0.5"}.get(text.split(" | ")[-2], "great answer!")
 
-    scored = score(rows, Benchmark("MMVet", "MMVet", "mmvet", "required"), judge=judge_of_model(Grader()))
+    scored = score_rows(rows, QuestionBenchmark("MMVet", "MMVet", "mmvet", "required"), judge=judge_of_model(Grader()))
 
-    assert [reading.correct for reading in scored.readings] == [1.0, 0.5, None]
-    assert scored.unscored == 1
+    assert [score.correct for score in scored.scores] == [1.0, 0.5, None]
+    assert scored.unscored == ["2"]
     assert scored.table["score"]["Overall"] == [2, 75.0]
 
 
@@ -156,11 +158,13 @@ def test_dialogues_are_graded_turn_by_turn():
         def generate(self, text):
             return grades.replace("{n}", "8" if "Reply: r1" in text else "4")
 
-    scored = score(rows, Benchmark("MMDU", "MMDUDataset", "dialogue", "required"), judge=judge_of_model(Grader()))
+    scored = score_rows(
+        rows, QuestionBenchmark("MMDU", "MMDUDataset", "dialogue", "required"), judge=judge_of_model(Grader())
+    )
 
     assert [row["index"] for row in scored.rows] == ["7/0", "7/1"]
     assert scored.table["all"]["Overall Score"] == 60
-    assert [reading.correct for reading in scored.readings] == [0.8, 0.4]
+    assert [score.correct for score in scored.scores] == [0.8, 0.4]
 
 
 def test_a_judge_extracts_the_answer_of_a_long_solution():
@@ -168,17 +172,17 @@ def test_a_judge_extracts_the_answer_of_a_long_solution():
         "index": 0, "question": "2+2?", "question_type": "free_form", "answer_type": "integer", "answer": "4",
         "task": "t", "skills": "['s']", "prediction": "Two and two make four, so 4 it is.",
     }  # fmt: skip
-    benchmark = Benchmark("MathVista_MINI", "MathVista", "mathvista", "optional")
+    benchmark = QuestionBenchmark("MathVista_MINI", "MathVista", "mathvista", "optional")
 
     class Extractor:
         def generate(self, text):
             assert text.endswith("Final answer: ")
             return "4"
 
-    alone = score([row], benchmark)
-    judged = score([row], benchmark, judge=judge_of_model(Extractor()))
+    alone = score_rows([row], benchmark)
+    judged = score_rows([row], benchmark, judge=judge_of_model(Extractor()))
 
-    assert (alone.readings[0].correct, judged.readings[0].correct) == (0.0, 1.0)
+    assert (alone.scores[0].correct, judged.scores[0].correct) == (0.0, 1.0)
     assert ExtractForm().parse("x" * 501, row) is None
 
 
@@ -196,11 +200,11 @@ def test_rotations_of_a_lost_question_are_not_judged():
             asked.append(prompt.id)
             yield prompt.id, Answer("B")
 
-    scored = score(rows, Benchmark("X", "X", "circular", "optional"), judge=Judge("j", ask))
+    scored = score_rows(rows, QuestionBenchmark("X", "X", "circular", "optional"), judge=Judge("j", ask))
 
     assert asked == ["3"]
     assert scored.table[0]["Overall"] == 0.5
-    assert scored.rating.units(scored.rows, scored.readings) == [("1", 0.0), ("2", 1.0)]
+    assert scored.units == {"1": 0.0, "2": 1.0}
 
 
 def test_evaluate_takes_a_judge_as_the_original_does(pets, tmp_path):
@@ -217,7 +221,7 @@ def test_evaluate_takes_a_judge_as_the_original_does(pets, tmp_path):
 def test_the_extractors_disagreement_is_counted():
     rows = predict(PETS[:2], ["b", "B"])  # a small letter is read by the strict rules only
 
-    scored = score(rows, Benchmark("Pets", "X", "choice", "optional"))
+    scored = score_rows(rows, QuestionBenchmark("Pets", "X", "choice", "optional"))
 
     assert scored.disagreement["decided"] == "vlmeval"
     assert (scored.disagreement["differ"], scored.disagreement["n"]) == (1, 2)

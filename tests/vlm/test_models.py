@@ -1,14 +1,20 @@
 """Model classes written for VLMEvalKit, alone and in a run."""
 
+import dataclasses
+import os
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+import eyechart
 from eyechart import vlm
-from eyechart.errors import UsageError
+from eyechart.errors import ModelError, UsageError
+from eyechart.io.media import ImageRef, image_size
+from eyechart.models.generators.python import PythonGenerator, PythonGeneratorFamily
 from eyechart.types import Message, ModelSpec
-from eyechart.vlm.python_models import PythonFamily, PythonGenerator
-from support.vlm_data import image_cell, write_benchmark
+from support.vlm_data import image_bytes, image_cell, write_benchmark
 
 
 class Echo(vlm.BaseModel):
@@ -114,14 +120,88 @@ def test_a_class_is_found_by_module_path(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     spec = ModelSpec("python", "my_models:Model", options={"word": "no", "dataset": "D"})
 
-    PythonFamily().check(spec)
+    PythonGeneratorFamily().check(spec)
     answer = PythonGenerator(spec).generate([Message("user", ("hello",))])
 
     assert (answer.text, answer.thinking) == ("no", "hm")
     for name in ("my_models:Nothing", "no_such_module:Model"):
-        with pytest.raises(UsageError, match="Cannot import"):
-            PythonFamily().check(ModelSpec("python", name))
+        with pytest.raises(UsageError, match="cannot be loaded"):
+            PythonGeneratorFamily().check(ModelSpec("python", name))
     del sys.modules["my_models"]
+
+
+def test_a_model_without_a_conversation_says_so_and_gives_no_failure_text(tmp_path, monkeypatch):
+    class Shy(vlm.BaseModel):
+        def generate_inner(self, message, dataset=None):
+            return "hello"
+
+    class Silent(vlm.BaseAPI):
+        def generate_inner(self, message, dataset=None, **kwargs):
+            return 0, "hello", "ok"
+
+    turns = [{"role": "user", "content": "hi"}]
+    for model in (Shy(), Silent(retry=1)):
+        with pytest.raises(ModelError, match="cannot hold a conversation") as caught:
+            model.chat(turns)
+        assert "chat_inner" in caught.value.advice
+
+
+MINIMAL = """
+class Looker:
+    def generate(self, message, dataset=None):
+        return f"{message[-1]['type']}: {message[0]['value']}"
+"""
+
+
+@pytest.fixture
+def looker(tmp_path, monkeypatch):
+    """A class in the working folder, which is not on Python's path."""
+    (tmp_path / "lookers.py").write_text(MINIMAL)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    yield ModelSpec("python", "python:lookers:Looker", options={"factory": "lookers:Looker", "settings": {}})
+    sys.modules.pop("lookers", None)
+
+
+def test_a_class_without_chat_refuses_a_conversation(looker):
+    turns = [Message("user", ("a",)), Message("assistant", ("b",)), Message("user", ("c",))]
+
+    with pytest.raises(ModelError, match="cannot hold a conversation"):
+        PythonGenerator(looker).generate(turns)
+
+
+def test_an_image_that_is_no_file_is_written_for_a_class_that_takes_paths(looker):
+    image = ImageRef("shard.tar:0.png", data=image_bytes())
+    part = ImageRef("shard.tar:0.png", data=image_bytes(), box=(0, 0, 4, 2))
+
+    paths = [PythonGenerator(looker).generate([Message("user", (one,))]).text for one in (image, part)]
+
+    written = [Path(path.removeprefix("image: ")).read_bytes() for path in paths]
+    assert [image_size(data, "it") for data in written] == [(8, 8), (4, 2)]
+
+
+def test_other_source_or_options_are_another_model(looker, tmp_path):
+    before = PythonGeneratorFamily().identity(looker)
+    named = PythonGeneratorFamily().identity(dataclasses.replace(looker, options={"word": "x"}))
+    del sys.modules["lookers"]
+    (tmp_path / "lookers.py").write_text(MINIMAL + "\nWORD = 1\n")
+    changed = PythonGeneratorFamily().identity(looker)
+
+    assert before is not None
+    assert len({before, named, changed}) == 3
+
+
+def test_the_command_finds_a_class_in_the_working_folder(looker, lmu_data, tmp_path):
+    """As the documentation prints it: no PYTHONPATH but that of the package itself."""
+    write_benchmark(tmp_path / "Pets.tsv", [{"index": 0, "question": "q", "answer": "x"}])
+    code = "import sys; from eyechart.cli import main; sys.exit(main())"
+    command = [sys.executable, "-P", "-c", code, "eval", "--dataset", "Pets.tsv", "--model", looker.name, "--quiet"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(eyechart.__file__).parents[1])}
+
+    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True)
+
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "lookers:Looker_Pets.json").is_file()
 
 
 CUSTOM = """

@@ -12,10 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eyechart import vlm
+from eyechart.datasets.questions.rows import RowTable as Table
+from eyechart.datasets.questions.rows import as_table
+from eyechart.datasets.questions.tables import dump, load_table
+from eyechart.datasets.questions.tsv import KEEP, read_tsv, write_tsv
 from eyechart.errors import DataError
-from eyechart.vlm.rows import Table, as_table
-from eyechart.vlm.tables import dump, load_table
-from eyechart.vlm.tsv import KEEP, read_tsv, write_tsv
 from support.vlm_data import write_benchmark
 
 # The csv module leaves a lone carriage return unquoted, where it cannot be told from the end of a line.
@@ -181,7 +182,7 @@ def test_any_text_survives_a_spreadsheet(texts, tmp_path_factory):
 
 
 def test_a_spreadsheet_that_cuts_says_so(tmp_path):
-    from eyechart.vlm.xlsx import LIMIT, write_xlsx
+    from eyechart.datasets.questions.xlsx import LIMIT, write_xlsx
 
     cut = write_xlsx(tmp_path / "p.xlsx", ["index", "prediction"], [[1, "short"], [2, "y" * (LIMIT + 1)]])
 
@@ -206,7 +207,7 @@ def test_a_damaged_spreadsheet_is_a_clear_error(tmp_path):
 STREAM = """
 import sys
 from pathlib import Path
-from eyechart.vlm.custom import build_dataset
+from eyechart.vlm import build_dataset
 dataset = build_dataset(sys.argv[1])
 for row in dataset.data.rows:
     message = dataset.build_prompt(row)

@@ -62,7 +62,13 @@ def test_each_caption_can_be_traced_to_its_image(custom):
         [result] = run_task(caption_config(server, custom))
 
     rows = read_rows(DATA / "corpus.jsonl")
-    assert [Path(row["image"]).name for row in rows] == ["dog.jpg", "AMNH.jpg", "tokyo.jpg", "tesla.jpg", "running.jpg"]
+    assert [Path(row["image_source"]).name for row in rows] == [
+        "dog.jpg",
+        "AMNH.jpg",
+        "tokyo.jpg",
+        "tesla.jpg",
+        "running.jpg",
+    ]
     records = list(result.iter_records())
     assert [(record["id"], record["caption"]) for record in records] == [(row["image_id"], row["text"]) for row in rows]
 
@@ -129,6 +135,17 @@ def test_an_image_that_fails_is_listed_and_the_result_says_so(custom):
     # The others are there under their own ids, and the failed image's query stays: nothing can answer it.
     assert [row["_id"] for row in read_rows(DATA / "corpus.jsonl")] == [1, 2, 3, 4]
     assert len(read_rows(DATA / "queries.jsonl")) == 8
+
+
+def test_an_image_that_cannot_be_read_is_not_forgotten(here):
+    data = many_images(Path("d"), 3)
+    with Path("d/1.png").open("r+b") as file:
+        file.truncate(300 * 1024 * 1024)  # more than is ever read; it takes no space on the disk
+    with OpenAIServer(models=MODEL) as server:
+        [result] = run_task(caption_config(server, data, on_error="skip"))
+
+    assert result.facts["conversion_successful"] is False
+    assert result.counts == {"listed": 3, "scored": 2, "failed": 1}
 
 
 def test_a_refused_image_fails_alone_with_the_servers_words(custom):
@@ -212,6 +229,18 @@ def test_a_cap_on_requests_is_kept_and_what_was_paid_is_kept(here):
 
     assert sum(server.paid.values()) == 12
     assert result.details["from_store"] == 5
+
+
+def test_the_cap_of_one_config_is_not_the_cap_of_the_next(here):
+    data = many_images(Path("d"), 12)
+    with OpenAIServer(models=MODEL) as server:
+        capped = caption_config(server, data, limit=None, max_requests=5, output_dir="first")
+        free = caption_config(server, data, limit=None, output_dir="second")
+        with pytest.raises(BudgetExceededError, match="cap of 5 requests"):
+            run_task([capped, free])
+
+    assert sum(server.paid.values()) == 12
+    assert Path("second/internvl2-8b/custom_image_caption.json").is_file()
 
 
 def test_a_cap_on_tokens_stops_the_run(here):

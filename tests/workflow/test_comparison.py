@@ -133,6 +133,48 @@ def test_one_config_equals_separate_configs_in_a_list(finished, here):
     assert found.metrics == pytest.approx(results[2].metrics, abs=1e-9)
 
 
+def test_each_dataset_has_a_table_of_its_own(here):
+    names = [write_clipart(Path(name), 5) for name in ("one", "two")]
+    evaluated = {"task": "retrieval_comparison", "dataset_name": names, "models": [{"model_name": "eyechart-tiny"}]}
+    results = run_task({"eval_config": {"tool": "clip_benchmark", "eval": {**evaluated, "verbose": False}}})
+
+    for name, result in zip(names, results, strict=True):
+        [row] = json.loads(Path(f"outputs/{name}_retrieval_comparison.json").read_text())["rows"]
+        assert row["result"] == str(result.path)
+
+
+def test_a_run_that_is_done_needs_no_server(here):
+    data = write_clipart(Path("drawings"), 5)
+    with OpenAIServer(models=("scripted-vlm", "scripted-reranker"), answer=describe) as server:
+        wanted = config(server, data, skip_existing=True)
+        done = run_task(wanted)
+    stamps = [result.path.stat().st_mtime_ns for result in done]
+
+    again = run_task(wanted)  # the server is gone
+
+    assert [result.path.stat().st_mtime_ns for result in again] == stamps
+
+
+def test_texts_that_were_lost_are_written_again_and_found_to_be_the_same(here):
+    data = write_clipart(Path("drawings"), 5)
+    with OpenAIServer(models=("scripted-vlm", "scripted-reranker"), answer=describe) as server:
+        run_task(config(server, data, skip_existing=True))
+        Path("outputs/scripted-vlm/custom/retrieval_data/corpus.jsonl").unlink()
+
+        *_, last = run_task(config(server, data, skip_existing=True))
+
+    assert last.details["documents"] == 5
+    assert last.path.stat().st_mtime_ns < Path("outputs/scripted-vlm/custom_image_caption.json").stat().st_mtime_ns
+
+
+def test_nothing_is_searched_when_its_server_is_gone(here):
+    data = write_clipart(Path("drawings"), 5)
+    with OpenAIServer(models=("scripted-vlm",), answer=describe) as server, pytest.raises(EyechartError):
+        run_task(config(server, data))  # nobody serves the reranker
+
+    assert not server.paid
+
+
 def test_a_dry_run_only_counts_captions(here):
     data = write_clipart(Path("drawings"), 5)
     with OpenAIServer(models=("scripted-vlm", "scripted-reranker")) as server:

@@ -14,7 +14,6 @@ import pytest
 from eyechart import run_task
 from eyechart.api import ApiError
 from eyechart.io.media import ImageRef
-from eyechart.models.access import Access
 from eyechart.models.generators.transformers import TransformersGeneratorFamily
 from eyechart.types import Message, ModelSpec
 from support.retrieval_data import caption_config, many_images, read_rows
@@ -74,7 +73,7 @@ def test_its_captions_are_those_of_the_same_model_on_this_machine(here, server, 
     [result] = run_task(config)
 
     generator = TransformersGeneratorFamily().load(
-        ModelSpec("transformers", str(vlm), options={"settings": {"max_tokens": 8}}), Access()
+        ModelSpec("transformers", str(vlm), options={"settings": {"max_tokens": 8}})
     )
     rows = read_rows("outputs/tiny-vlm/custom/retrieval_data/corpus.jsonl")
     expected = [

@@ -254,6 +254,15 @@ def test_custom_classification_under_the_name_custom(place, form):
     assert (result.task, result.counts["scored"]) == ("zeroshot_classification", 2)
 
 
+def test_the_seed_of_a_config_reaches_the_task(here):
+    evaluated = {"models": [{"model_name": "eyechart-tiny"}], "dataset_name": "demo/garments", "limit": 30}
+    [result] = run_task(
+        {"seed": 7, "eval_config": {"tool": "clip_benchmark", "eval": {**evaluated, "task": "clustering"}}}
+    )
+
+    assert result.job["settings"]["seed"] == 7
+
+
 def test_skip_existing_looks_at_the_contents(place):
     config = json.loads(json.dumps(SEED_001))
     config["eval_config"]["eval"] |= {"skip_existing": True, "dataset_name": "muge"}

@@ -7,16 +7,15 @@ import numpy as np
 import pytest
 import pytrec_eval
 
-from eyechart import run_task
+from eyechart import evaluate, run_task, stats
 from eyechart.api.errors import UnreachableError
 from eyechart.datasets.text_collection import read_collection, write_collection
 from eyechart.errors import DataError, ModelError, UsageError
 from eyechart.inference.embeddings import StoredEmbeddings
 from eyechart.io.files import cache_root
-from eyechart.models.encoders.text import TextFamily
-from eyechart.models.lazy import LazyModel
+from eyechart.models.registry import open_model
 from eyechart.store.vectors import EmbeddingStore
-from eyechart.types import Document, ModelSpec, TextCollection
+from eyechart.types import Document, MeanOf, ModelSpec, TextCollection
 from support.clipart import ROWS
 from support.openai_server import OpenAIServer, Status
 from support.text_models import minilm, save_tiny_cross_encoder
@@ -90,7 +89,7 @@ def trec_scores(collection, queries, documents):
 def stored_vectors(texts):
     """Return the vectors that the run has stored."""
     store = EmbeddingStore(cache_root() / "embeddings")
-    return StoredEmbeddings(LazyModel(ModelSpec("text", minilm()), TextFamily()), store).texts(texts)
+    return StoredEmbeddings(open_model(ModelSpec("sentence-transformers", minilm())), store).texts(texts)
 
 
 def test_all_metrics_equal_trec_evals_with_real_weights(data):
@@ -127,13 +126,51 @@ def test_the_result_says_what_it_is_of(data):
 
     body = json.loads(Path("outputs/model/CustomRetrieval_text_retrieval.json").read_text())
     assert (body["dataset"], body["model"], body["task"]) == ("CustomRetrieval", minilm(), "text_retrieval")
-    assert body["counts"] == {"listed": 60, "scored": 60, "left_out": 0}
+    assert body["counts"] == {"listed": 60, "scored": 60, "failed": 0}
     assert body["model_card"]["embedding_dim"] == 384
-    low, high = body["intervals"]["ndcg_at_10"]
-    assert low < body["metrics"]["ndcg_at_10"] < high
-    records = list(result.iter_records())
-    assert np.mean([record["ndcg_at_10"] for record in records]) == pytest.approx(result.metrics["ndcg_at_10"])
+    value = body["metric_values"]["ndcg_at_10"]
+    assert value["low"] < body["metrics"]["ndcg_at_10"] < value["high"]
+    assert result.primary == ("ndcg_at_10",)
     assert any("tie" in notice["message"] for notice in result.notices)  # equal descriptions are in the data
+
+
+def test_each_metric_is_the_mean_of_its_own_field_in_the_records(data):
+    [result] = run_task(config([local()]))
+
+    records = list(result.iter_records())
+    assert result.records["form"] == "ranking"
+    for name, metric in result.values.items():
+        assert metric.mean_of == MeanOf(name, cluster="unit")
+        values = np.array([record[metric.mean_of.field] for record in records])
+        units = np.array([record[metric.mean_of.cluster] for record in records])
+        assert values.mean() == pytest.approx(metric.value, abs=1e-9)
+        assert len(set(units)) == metric.n
+        assert (metric.low, metric.high) == pytest.approx(tuple(stats.mean_interval(values, units)), abs=1e-9)
+
+
+def test_queries_for_one_document_are_one_unit(data):
+    whole = clipart_collection()
+    relevance = {**whole.relevance, "1": {"0": 1.0}, "2": {"0": 1.0}}
+    write_collection(TextCollection(whole.documents, whole.queries, relevance), Path("data"))
+
+    [result] = run_task(config([local()]))
+
+    units = [record["unit"] for record in result.iter_records()]
+    assert units[0] == units[1] == units[2] != units[3]
+    assert result.values["ndcg_at_10"].n == 58
+
+
+def test_figures_by_a_column_of_the_queries(data, capsys):
+    rows = [json.loads(line) for line in Path("data/queries.jsonl").read_text().splitlines()]
+    rows = [{**row, "half": "first" if i < 30 else "second"} for i, row in enumerate(rows)]
+    Path("data/queries.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+    [result] = evaluate(dataset=["data"], model=[minilm()], model_type="sentence-transformers", group_by=["half"])
+
+    hits = [record["hit_rate_at_1"] for record in result.iter_records()]
+    groups = result.details["groups"]["half"]
+    assert groups["first"]["hit_rate_at_1"] == pytest.approx(np.mean(hits[:30]))
+    assert groups["second"]["hit_rate_at_1"] == pytest.approx(np.mean(hits[30:]))
 
 
 def test_the_first_generation_of_configs_gives_the_same(data):
@@ -176,41 +213,46 @@ def test_the_limit_counts_queries_exactly_and_keeps_the_corpus(data):
     assert result.details["documents"] == 60
 
 
-def test_prompts_stand_before_queries_and_documents():
-    from eyechart.api import Budget
-    from eyechart.compat.evalscope.schema import Requests, TextModel
-    from eyechart.compat.evalscope.text_models import plan_text
-
-    planned = plan_text(
-        TextModel(model_name_or_path=minilm(), prompts={"query": "query: ", "passage": "passage: "}),
-        Requests(), Budget(), {},
-    )  # fmt: skip
-
-    assert planned.with_prompt("query", ["a"]) == ["query: a"]
-    assert planned.with_prompt("document", ["a"]) == ["passage: a"]
+TITLES, DESCRIPTIONS = ({row[key] for row in ROWS} for key in ("title", "description"))
 
 
-@pytest.mark.parametrize("pooling", ["cls", "mean", "max", "lasttoken"])
-def test_pooling_is_what_its_name_says(pooling):
-    import torch
-    from transformers import AutoModel, AutoTokenizer
+@pytest.mark.parametrize(
+    ("entry", "query", "document"),
+    [
+        ({"prompts": {"query": "query: ", "document": "passage: "}}, "query: ", "passage: "),
+        ({"prompts": {"query": "query: ", "passage": "passage: "}}, "query: ", "passage: "),
+        ({"prompts": {"document": "passage: "}}, "", "passage: "),
+        ({"prompt": "find: "}, "find: ", ""),
+        ({"prompt": ""}, "", ""),
+    ],
+)
+def test_queries_get_the_query_prompt_and_documents_the_document_prompt(data, entry, query, document):
+    with OpenAIServer(dimension=16) as server:
+        run_task(config([remote(server, dimensions=16, **entry)]))
 
-    texts = ["a cat", "two dogs that are running over a wide meadow"]
-    tokenizer, model = AutoTokenizer.from_pretrained(minilm()), AutoModel.from_pretrained(minilm())
-    inputs = tokenizer(texts, padding=True, return_tensors="pt")
-    with torch.inference_mode():
-        states = model(**inputs).last_hidden_state
-    mask = inputs["attention_mask"].bool()
-    expected = torch.stack(
-        [
-            {"cls": row[0], "mean": row[m].mean(0), "max": row[m].max(0).values, "lasttoken": row[m][-1]}[pooling]
-            for row, m in zip(states, mask, strict=True)
-        ]
-    )
+    sent = {text for request in server.requests if request.method == "POST" for text in request.body["input"]}
+    assert sent == {query + text for text in TITLES} | {document + text for text in DESCRIPTIONS}
 
-    encoder = TextFamily().load(ModelSpec("text", minilm(), options={"pooling_mode": pooling}))
 
-    np.testing.assert_allclose(encoder.encode_texts(texts), expected.numpy(), atol=1e-5)
+@pytest.mark.parametrize("default", [None, "query"])
+def test_the_prompts_of_the_models_authors_are_used_unless_others_are_given(data, default):
+    import shutil
+
+    folder = Path("with-prompts")
+    shutil.copytree(minilm(), folder)
+    path = folder / "config_sentence_transformers.json"
+    by_hand = {"prompts": {"query": "a photo of: ", "document": "The stock market fell again today. "}}
+    saved = {**json.loads(path.read_text()), **by_hand, "default_prompt_name": default}
+    path.write_text(json.dumps(saved))
+
+    [own] = run_task(config([local(str(folder))]))
+    [given] = run_task(config([local(**by_hand)]))
+    [none] = run_task(config([local(str(folder), prompts={"query": ""})]))
+    [plain] = run_task(config([local()]))
+
+    assert own.metrics == given.metrics
+    assert none.metrics == plain.metrics
+    assert own.metrics != plain.metrics
 
 
 def test_the_text_side_of_another_family_can_be_used(data):
@@ -218,24 +260,6 @@ def test_the_text_side_of_another_family_can_be_used(data):
 
     assert result.model_card["family"] == "onnx"
     assert result.counts["scored"] == 5
-
-
-def test_long_texts_are_cut_where_the_config_says_and_counted():
-    short = TextFamily().load(ModelSpec("text", minilm(), options={"max_seq_length": 8}))
-    whole = TextFamily().load(ModelSpec("text", minilm()))
-    text = "one two three four five six seven eight nine ten"
-
-    assert short.truncated([text, "one"]) == [True, False]
-    assert whole.truncated([text]) == [False]
-    assert not np.allclose(short.encode_texts([text]), whole.encode_texts([text]))
-    assert short.card.fingerprint != whole.card.fingerprint
-
-
-def test_a_text_model_refuses_images():
-    encoder = TextFamily().load(ModelSpec("text", minilm()))
-
-    with pytest.raises(ModelError, match="cannot see images"):
-        encoder.encode_images(np.zeros((1, 3, 8, 8), np.float32))
 
 
 def remote(server, **values):
@@ -382,7 +406,7 @@ def test_queries_without_an_answer_and_answers_that_are_not_there_are_counted(da
     kinds = {notice["kind"]: notice["count"] for notice in result.notices}
     assert kinds["absent_documents"] == 2
     assert kinds["queries_without_relevant"] == 1
-    assert result.counts == {"listed": 60, "scored": 59, "left_out": 1}
+    assert result.counts == {"listed": 60, "scored": 59, "failed": 0, "left_out": 1}
     ranks = {record["id"]: record["rank"] for record in result.iter_records()}
     assert ranks["1"] is None
 

@@ -7,7 +7,7 @@ save(reply.id, reply.value, reply.error)
 """
 
 from eyechart.api.budget import Budget, Usage
-from eyechart.api.chat import ChatAnswer, Message, chat_body, chat_request, parse_chat, user
+from eyechart.api.chat import ChatAnswer, ChatMessage, chat_body, chat_request, parse_chat, user
 from eyechart.api.client import ApiClient, Reply, Request
 from eyechart.api.embeddings import embed_images, embed_texts, parse_embeddings
 from eyechart.api.errors import ApiError
@@ -21,8 +21,8 @@ __all__ = [
     "ApiError",
     "Budget",
     "ChatAnswer",
+    "ChatMessage",
     "EncodedImage",
-    "Message",
     "Reply",
     "Request",
     "Retry",

@@ -51,7 +51,7 @@ class Budget:
     """Counts usage and stops a run at a cap. One budget may be shared by several clients and threads.
 
     The cap on requests is exact. Tokens are known only when an answer is there, so the requests in flight
-    at that moment may go beyond the cap on tokens.
+    at that moment may go beyond the cap on tokens. A copy in another process counts for itself.
     """
 
     def __init__(self, max_requests: int | None = None, max_tokens: int | None = None) -> None:
@@ -62,6 +62,12 @@ class Budget:
 
     def __repr__(self) -> str:
         return f"Budget(max_requests={self.max_requests}, max_tokens={self.max_tokens}, used={self.used})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_lock": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _lock=threading.Lock())
 
     @property
     def used(self) -> Usage:

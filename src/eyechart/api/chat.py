@@ -19,7 +19,7 @@ _OURS = frozenset({"messages", "model", "n", "stream"})
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class ChatMessage:
     """One turn: texts and images in the order in which the model shall see them."""
 
     role: Literal["system", "user", "assistant"]
@@ -40,13 +40,13 @@ class ChatAnswer:
     usage: Usage = field(default_factory=Usage)
 
 
-def user(*parts: Part) -> Message:
+def user(*parts: Part) -> ChatMessage:
     """Make a user's turn."""
-    return Message("user", parts)
+    return ChatMessage("user", parts)
 
 
 def chat_body(
-    model: str, messages: Sequence[Message], *, system: str | None = None, options: Mapping[str, Any] | None = None
+    model: str, messages: Sequence[ChatMessage], *, system: str | None = None, options: Mapping[str, Any] | None = None
 ) -> Json:
     """Build the body of POST /chat/completions.
 
@@ -56,14 +56,14 @@ def chat_body(
     taken = _OURS & set(options or {})
     if taken:
         raise UsageError(f"These chat options are set by Eyechart itself: {', '.join(sorted(taken))}.")
-    turns = [Message("system", (system,)), *messages] if system else list(messages)
+    turns = [ChatMessage("system", (system,)), *messages] if system else list(messages)
     return {"model": model, "messages": [_turn(turn) for turn in turns], **(options or {})}
 
 
 def chat_request(
     request_id: str,
     model: str,
-    messages: Sequence[Message],
+    messages: Sequence[ChatMessage],
     *,
     system: str | None = None,
     options: Mapping[str, Any] | None = None,
@@ -92,7 +92,7 @@ def parse_chat(body: Json) -> ChatAnswer:
     )
 
 
-def _turn(message: Message) -> Json:
+def _turn(message: ChatMessage) -> Json:
     if all(isinstance(part, str) for part in message.parts):
         # Plain text as a string: servers of text-only models know no parts.
         return {"role": message.role, "content": "\n".join(str(part) for part in message.parts)}

@@ -1,10 +1,9 @@
-"""An API key that cannot be printed, logged or pickled by accident."""
+"""An API key that cannot be printed or logged by accident."""
 
 from __future__ import annotations
 
 import hmac
 import os
-from typing import NoReturn
 
 from eyechart.errors import UsageError
 
@@ -14,7 +13,7 @@ KEY_VARIABLES = ("EYECHART_API_KEY", "OPENAI_API_KEY")
 
 
 class Secret:
-    """A string that shows itself as ``***``; only `reveal` gives it away."""
+    """A string that shows itself as ``***``; only `reveal` gives it away, and a pickle on its way to a worker."""
 
     __slots__ = ("_value",)
 
@@ -53,8 +52,8 @@ class Secret:
     def __deepcopy__(self, memo: dict[int, object]) -> Secret:
         return self
 
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("a secret is not pickled: name an environment variable instead")
+    def __reduce__(self) -> tuple[type[Secret], tuple[str]]:
+        return Secret, (self._value,)
 
 
 def find_key(key: Secret | str | None = None, variable: str | None = None) -> Secret:

@@ -6,8 +6,10 @@ import argparse
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from typing import NoReturn
 
 from eyechart.errors import EyechartError
+from eyechart.io.terminal import visible, write_message
 
 COMMANDS = {
     "eval": "evaluate models on benchmarks",
@@ -37,17 +39,19 @@ def main(arguments: Sequence[str] | None = None, *, program: str = "eyechart") -
     try:
         code: int = import_module(f"{__name__}.{args.command}").run(args)
     except EyechartError as error:
-        sys.stderr.write(f"{program}: {error}\n")
+        write_message(f"{program}: {error}\n", sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
-        sys.stderr.write(f"{program}: interrupted; what was computed is kept, run the same command to go on.\n")
+        write_message(
+            f"{program}: interrupted; what was computed is kept, run the same command to go on.\n", sys.stderr
+        )
         return INTERRUPTED
     return code
 
 
 def make_parser(program: str, wanted: str | None = None) -> argparse.ArgumentParser:
     """Build the parser; only the wanted command's flags are added, so that others cost nothing."""
-    parser = argparse.ArgumentParser(prog=program, description="The vision test for vision-language models.")
+    parser = _CommandParser(prog=program, description="The vision test for vision-language models.")
     parser.add_argument("--version", action="version", version=f"eyechart {_version()}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, summary in COMMANDS.items():
@@ -59,6 +63,13 @@ def make_parser(program: str, wanted: str | None = None) -> argparse.ArgumentPar
     return parser
 
 
+class _CommandParser(argparse.ArgumentParser):
+    """Repeats arguments visibly: a shell may have taken them from the names of files."""
+
+    def error(self, message: str) -> NoReturn:
+        super().error(visible(message))
+
+
 class _Formatter(argparse.ArgumentDefaultsHelpFormatter):
     """Shows defaults, but not ``(default: None)``."""
 
@@ -67,12 +78,12 @@ class _Formatter(argparse.ArgumentDefaultsHelpFormatter):
 
 
 def main_clip_benchmark() -> int:
-    """Entry point of the ``clip_benchmark`` alias."""
+    """CatalogueEntry point of the ``clip_benchmark`` alias."""
     return main(program="clip_benchmark")
 
 
 def main_export_wds() -> int:
-    """Entry point of the ``clip_benchmark_export_wds`` alias: its flags are those of ``export``."""
+    """CatalogueEntry point of the ``clip_benchmark_export_wds`` alias: its flags are those of ``export``."""
     return main(["export", *sys.argv[1:]], program="clip_benchmark_export_wds")
 
 

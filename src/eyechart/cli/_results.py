@@ -6,8 +6,10 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from eyechart.io.terminal import write_message
+
 if TYPE_CHECKING:
-    from eyechart.report.load import Loaded
+    from eyechart.report.load import Found, Loaded
 
 SHOWN = 5
 
@@ -18,8 +20,24 @@ def load(arguments: Sequence[str]) -> Loaded:
 
     loaded = load_results(arguments)
     for skipped in loaded.skipped[:SHOWN]:
-        print(f"left out: {skipped.reason}", file=sys.stderr)
+        write_message(f"left out: {skipped.reason}\n", sys.stderr)
     more = len(loaded.skipped) - SHOWN
     if more > 0:
-        print(f"left out: {more} more files that are not results", file=sys.stderr)
+        write_message(f"left out: {more} more files that are not results\n", sys.stderr)
     return loaded
+
+
+def say_what_is_missing(found: Sequence[Found]) -> None:
+    """Say on the error stream which numbers are over fewer samples than listed, and which files were changed."""
+    from eyechart.errors import ResultError
+    from eyechart.report.means import read_checked
+    from eyechart.report.table import fewer_than_listed
+
+    for item in found:
+        fewer = ", ".join(fewer_than_listed(item.result))
+        if fewer:
+            write_message(f"fewer samples than listed: {item.result.path}: {fewer}\n", sys.stderr)
+        try:
+            read_checked(item.result)
+        except ResultError as error:
+            write_message(f"changed: {error.message}\n", sys.stderr)

@@ -6,9 +6,10 @@ import argparse
 import sys
 from pathlib import Path
 
-from eyechart.cli._results import load
+from eyechart.cli._results import load, say_what_is_missing
 from eyechart.errors import UsageError
 from eyechart.io.files import write_atomic
+from eyechart.io.terminal import write_message
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--layout", choices=("rows", "matrix"), default="rows", help="one row per result, or models x benchmarks"
     )
     parser.add_argument("--intervals", action="store_true", help="rows: add the ends of each interval")
-    parser.add_argument("--metric", help="matrix: this metric instead of each benchmark's main one")
+    parser.add_argument("--metric", help="matrix: this metric instead of each benchmark's primary ones")
     parser.add_argument(
         "--average", choices=("plain", "kind", "rank", "chance"), default="plain", help="matrix: the last column"
     )
@@ -35,22 +36,26 @@ def run(args: argparse.Namespace) -> int:
     from eyechart.report.table import make_table
 
     loaded = load(args.files)
+    say_what_is_missing(loaded.found)
     if args.layout == "matrix":
         table = make_table(loaded.found)
         columns = table.columns(args.metric)
         if not columns:
             raise UsageError(
-                f"No result has the metric {args.metric!r}.", advice="Leave --metric out for the main ones."
+                f"No result has the metric {args.metric!r}.", advice="Leave --metric out for the primary ones."
             )
         grid = matrix(table, columns, how=args.average, digits=args.digits)
     else:
         grid = result_rows(loaded.found, intervals=args.intervals)
     kind = args.format or SUFFIXES.get(Path(args.output).suffix.lower(), "csv")
     data = FORMATS[kind](grid)
+    if args.output == "-" and sys.stdout.isatty():
+        write_message(data.decode("utf-8", "replace"), sys.stdout)
+        return 0
     if args.output == "-":
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
         return 0
     write_atomic(Path(args.output), data)
-    print(f"{len(loaded.found)} results, {len(grid.rows)} rows -> {args.output}")
+    write_message(f"{len(loaded.found)} results, {len(grid.rows)} rows -> {args.output}\n", sys.stdout)
     return 0

@@ -11,24 +11,25 @@ from typing import TYPE_CHECKING, Any
 from eyechart.cli._results import load
 from eyechart.errors import UsageError, unknown_name
 from eyechart.io.files import write_atomic
+from eyechart.io.terminal import write_output
 
 if TYPE_CHECKING:
-    from eyechart.report.compare import Comparison
-    from eyechart.report.ranking import Ranking
-    from eyechart.report.table import Table
+    from eyechart.report.compare import Difference, PairwiseComparison
+    from eyechart.report.ranking import SuiteRanking
+    from eyechart.report.table import ResultTable
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
     parser.add_argument("files", nargs="+", help="result files or folders; the first one's model is the baseline")
     parser.add_argument("--baseline", help="the model that the others are compared with, as named in the tables")
-    parser.add_argument("--metric", help="this metric instead of each benchmark's main one")
+    parser.add_argument("--metric", help="this metric instead of each benchmark's primary ones")
     parser.add_argument(
         "--allow-different",
         nargs="+",
         default=[],
         metavar="ASPECT",
-        help="what differs on purpose: prompts, 'task version', samples",
+        help="what differs on purpose: prompts, 'task version', samples, judge, extractor",
     )
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument("--output", "-o", help="write the JSON to this file as well")
@@ -56,11 +57,10 @@ def run(args: argparse.Namespace) -> int:
     ]
     ranking = rank_models(table, cache, args.metric)
     body = _to_json(table, comparisons, ranking)
+    as_json = json.dumps(body, ensure_ascii=False, indent=1) + "\n"
     if args.output:
-        write_atomic(Path(args.output), (json.dumps(body, ensure_ascii=False, indent=1) + "\n").encode())
-    sys.stdout.write(
-        json.dumps(body, ensure_ascii=False, indent=1) + "\n" if args.json else _to_text(table, comparisons, ranking)
-    )
+        write_atomic(Path(args.output), as_json.encode("utf-8", "backslashreplace"))
+    write_output(as_json if args.json else _to_text(table, comparisons, ranking), sys.stdout)
     return 0
 
 
@@ -74,7 +74,7 @@ def _check_aspects(allowed: list[str]) -> None:
             raise UsageError(f"Results of another {aspect} have no samples in common, so they cannot be paired.")
 
 
-def _baseline(table: Table, wanted: str | None, first_argument: str) -> int:
+def _baseline(table: ResultTable, wanted: str | None, first_argument: str) -> int:
     """Find the row to compare with: the one asked for, else the first argument's."""
     if wanted is None:
         return min(m for (m, _), found in table.cells.items() if found.argument == first_argument)
@@ -85,16 +85,14 @@ def _baseline(table: Table, wanted: str | None, first_argument: str) -> int:
     return labels.get(wanted, by_name.get(wanted, 0))
 
 
-def _to_json(table: Table, comparisons: list[Comparison], ranking: Ranking | None) -> dict[str, Any]:
-    from dataclasses import asdict
-
+def _to_json(table: ResultTable, comparisons: list[PairwiseComparison], ranking: SuiteRanking | None) -> dict[str, Any]:
     body: dict[str, Any] = {
         "level": 0.95,
         "comparisons": [
             {
                 "baseline": table.models[comparison.first].label,
                 "model": table.models[comparison.second].label,
-                "lines": [asdict(line) | {"verdict": line.verdict} for line in comparison.lines],
+                "lines": [_line(line) for line in comparison.lines],
             }
             for comparison in comparisons
         ],
@@ -103,14 +101,22 @@ def _to_json(table: Table, comparisons: list[Comparison], ranking: Ranking | Non
         body["ranking"] = {
             "benchmarks": [table.benchmarks[b].label for b in ranking.benchmarks],
             "models": [
-                {"model": table.models[m].label, "mean": mean, "rank_low": rank.low, "rank_high": rank.high}
-                for m, mean, rank in zip(ranking.models, ranking.means, ranking.ranks, strict=True)
+                {"model": table.models[m].label, "mean": mean, "rank_low": low, "rank_high": high}
+                for m, mean, (low, high) in zip(ranking.models, ranking.means, ranking.ranks, strict=True)
             ],
         }
     return body
 
 
-def _to_text(table: Table, comparisons: list[Comparison], ranking: Ranking | None) -> str:
+def _line(line: Difference) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    body = asdict(line)
+    paired = body.pop("paired")
+    return {**body, **paired, "verdict": line.verdict}
+
+
+def _to_text(table: ResultTable, comparisons: list[PairwiseComparison], ranking: SuiteRanking | None) -> str:
     from eyechart.report.words import comparison_text, ranking_text
 
     parts = [comparison_text(table, comparison) for comparison in comparisons]

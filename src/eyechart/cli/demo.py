@@ -6,6 +6,8 @@ import argparse
 import shlex
 import sys
 
+from eyechart.io.terminal import write_message
+
 COMMAND = (
     "eval --model_type onnx --model eyechart-tiny --pretrained eyechart-tiny "
     "--dataset demo/garments demo/scenes --language en de --recall_k 1 5 10 --thumbnails 150"
@@ -27,7 +29,6 @@ def run(args: argparse.Namespace) -> int:
     if args.quiet:
         words.append("--quiet")
     else:
-        sys.stdout.write(f"$ eyechart {shlex.join(words)}\n\n")
-        sys.stdout.flush()
+        write_message(f"$ eyechart {shlex.join(words)}\n\n", sys.stdout)
     code = main(words)
     return code or main(["report", args.output, "--output", f"{args.output}/report.html", "--title", "Eyechart demo"])

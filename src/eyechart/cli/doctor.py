@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+from eyechart.io.terminal import make_console
+
 STYLES = {"ok": "green", "missing": "yellow", "problem": "bold red"}
 
 
@@ -13,7 +15,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:  # noqa: ARG001 - there is nothing to choose
     """Print one line per check; the exit code is 1 if something is broken."""
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
@@ -24,5 +25,5 @@ def run(args: argparse.Namespace) -> int:  # noqa: ARG001 - there is nothing to 
     for finding in findings:
         detail = f"{finding.detail}  {finding.advice}".strip()
         table.add_row(Text(finding.state, style=STYLES[finding.state]), finding.what, Text(detail))
-    Console().print(table)
+    make_console().print(table)
     return int(any(finding.state == "problem" for finding in findings))

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from eyechart.types import Job
 
 from eyechart.errors import UsageError
+from eyechart.io.terminal import write_message
 
 _TRUE = ("1", "true", "yes", "on")
 _FALSE = ("0", "false", "no", "off")
@@ -75,7 +76,8 @@ def _how(parser: argparse.ArgumentParser) -> None:
     add = group.add_argument
     add("--recall_k", nargs="+", type=int, default=[5], help="k of retrieval recall@k")
     add("--metrics", default="default", choices=["default", "full"], help="full adds the less common ones")
-    add("--caption_prompt", help="what the task captioning asks a model that takes questions")
+    add("--caption_prompt", help="what captioning and image_caption tell a model that takes prompts")
+    add("--reranker", default="", help="text retrieval: cross-encoder that orders anew what the encoder found")
     add("--group_by", nargs="+", default=[], help="metadata columns: figures by group and of the worst group")
     add("--batch_size", type=int, default=64, help="images or texts per forward pass")
     add("--num_workers", type=int, default=4, help="threads that read and decode")
@@ -129,6 +131,7 @@ def _probe(parser: argparse.ArgumentParser) -> None:
     validation.add_argument(
         "--val_proportion", nargs="+", type=float, help="share of the training data used for that instead"
     )
+    add("--folds", type=int, metavar="K", help="without a training split: learn from K-1 parts, score the other")
     add("--fewshot_k", type=int, default=-1, help="images per class, -1 for all")
     add("--fewshot_epochs", type=int, default=10, help="epochs")
     add("--fewshot_lr", type=float, default=0.1, help="learning rate")
@@ -141,7 +144,7 @@ def _probe(parser: argparse.ArgumentParser) -> None:
 
 
 def _questions(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("questions to models that write")
+    group = parser.add_argument_group("questions to generative models")
     add = group.add_argument
     add("--mode", default="all", choices=["all", "infer", "eval"], help="ask and score, only ask, only score")
     add("--api_base", default="", help="address of an OpenAI-compatible server, up to /v1 (--model_type api)")
@@ -191,6 +194,7 @@ _TASK_OPTIONS = (
     "fewshot_lr",
     "fewshot_curve",
     "fewshot_repeats",
+    "folds",
     "knn_k",
     "merge_duplicate_classes",
     "normalize",
@@ -258,7 +262,7 @@ def run(args: argparse.Namespace) -> int:
     from eyechart.plan import plan_jobs
 
     config = make_config(settings_of(args))
-    jobs = plan_jobs(config, say=lambda line: sys.stderr.write(f"{line}\n"))
+    jobs = plan_jobs(config, say=lambda line: write_message(f"{line}\n", sys.stderr))
     if args.distributed:
         from eyechart.engine.ranks import rank_and_size, share_of
 
@@ -273,7 +277,7 @@ def run(args: argparse.Namespace) -> int:
             state = "failed" if report.error else ended
             progress.say(f"[{number}/{len(jobs)}] {report.job.title}: {state}")
             if report.error:
-                sys.stderr.write(f"{report.error}\n")
+                write_message(f"{report.error}\n", sys.stderr)
     show_reports(reports, quiet=args.quiet)
     if args.profile:
         show_profiles([report.result for report in reports if report.result and not report.skipped])

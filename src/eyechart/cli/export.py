@@ -6,6 +6,8 @@ import argparse
 import sys
 from pathlib import Path
 
+from eyechart.io.terminal import write_message
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags; those of ``clip_benchmark_export_wds`` keep their names and defaults."""
@@ -64,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
         progress=choose_progress(quiet=args.quiet),
     )
     if not args.quiet:
-        sys.stdout.write(f"{done.samples} samples in {done.shards} shards -> {done.folder}\n")
+        write_message(f"{done.samples} samples in {done.shards} shards -> {done.folder}\n", sys.stdout)
     return 0
 
 

@@ -9,9 +9,10 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from eyechart.datasets.catalogue import Entry, Source
+    from eyechart.datasets.catalogue import CatalogueEntry, Source
 
 from eyechart.cli import _model_card
+from eyechart.io.terminal import write_output
 
 Facts = Mapping[str, Any]
 
@@ -34,13 +35,13 @@ def run(args: argparse.Namespace) -> int:
         raise unknown_name("name", args.name, _all_names(args), advice="See `eyechart list`.")
     known = {key: value for key, value in facts.items() if value not in (None, "", [], {}, ())}
     if args.json:
-        sys.stdout.write(json.dumps(known, ensure_ascii=False, indent=1) + "\n")
+        write_output(json.dumps(known, ensure_ascii=False, indent=1) + "\n", sys.stdout)
         return 0
     width = max(map(len, known))
     for key, value in known.items():
         lines = value if isinstance(value, list) else [_text(value)]
         for i, line in enumerate(lines):
-            sys.stdout.write(f"{(key if i == 0 else '').ljust(width)}  {line}\n")
+            write_output(f"{(key if i == 0 else '').ljust(width)}  {line}\n", sys.stdout)
     return 0
 
 
@@ -87,7 +88,7 @@ def _dataset(args: argparse.Namespace) -> Facts | None:
     }
 
 
-def _prompts(entry: Entry) -> Facts:
+def _prompts(entry: CatalogueEntry) -> Facts:
     borrowed = "prompt pack, imagenet1k (it has none of its own)"
     templates = f"prompt pack, {entry.templates}" if entry.templates else borrowed
     return {
@@ -111,14 +112,22 @@ def _collection(args: argparse.Namespace) -> Facts | None:
 
 
 def _questions(args: argparse.Namespace) -> Facts | None:
-    from eyechart import vlm
-    from eyechart.vlm.benchmarks import known_benchmarks
+    from eyechart.datasets.questions.benchmarks import known_benchmarks
 
     found = known_benchmarks().get(args.name)
     if found is None:
         return None
-    kind = getattr(vlm, found.dataset_class).TYPE
-    return {"name": found.name, "title": found.about, "kind": kind, "judge": found.judge}
+    return {
+        "name": found.name,
+        "title": found.about,
+        "kind": found.kind,
+        "prompt": found.prompt,
+        "scorer": found.scorer,
+        "metric": found.metric,
+        "judge": found.judge,
+        "answers": "" if found.answers else "none in the file: its owner scores predictions",
+        "source": found.url,
+    }
 
 
 def _language(args: argparse.Namespace) -> Facts | None:
@@ -164,7 +173,7 @@ LOOKUPS: list[Callable[[argparse.Namespace], Facts | None]] = [
 def _all_names(args: argparse.Namespace) -> list[str]:
     from eyechart.cli._registries import registries
     from eyechart.datasets.catalogue import load_catalogue, user_files
-    from eyechart.vlm.benchmarks import known_benchmarks
+    from eyechart.datasets.questions.benchmarks import known_benchmarks
 
     spellings = load_catalogue(user_files(args.catalogue)).spellings()
     return [*spellings, *known_benchmarks(), *(name for registry in registries().values() for name in registry.names())]

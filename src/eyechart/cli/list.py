@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--needs-judge",
         choices=["yes", "no"],
-        help="only questions to models that write: those that nothing but a judge can score, or the others",
+        help="only questions to generators: those that nothing but a judge can score, or the others",
     )
     add("--catalogue", nargs="+", default=[], help="TOML files with datasets and collections of your own")
 
@@ -85,15 +85,13 @@ def _named_datasets(args: argparse.Namespace) -> Iterator[tuple[str, ...]]:
 
 
 def _questions(args: argparse.Namespace) -> Iterator[tuple[str, ...]]:
-    """Yield the benchmarks for models that write, with whether a judge is asked: no, optional, required."""
-    from eyechart import vlm
-    from eyechart.vlm.benchmarks import known_benchmarks
+    """Yield the benchmarks of questions, with whether a judge is asked: no, optional, required."""
+    from eyechart.datasets.questions.benchmarks import known_benchmarks
 
     for benchmark in known_benchmarks().values():
         required = benchmark.judge == "required"
         if args.needs_judge is None or required == (args.needs_judge == "yes"):
-            kind = getattr(vlm, benchmark.dataset_class).TYPE
-            yield benchmark.name, kind, "", "", "", "download", benchmark.judge, benchmark.about
+            yield benchmark.name, benchmark.kind, "", "", "", "download", benchmark.judge, benchmark.about
 
 
 def _collections(args: argparse.Namespace) -> tuple[Sequence[str], Rows]:

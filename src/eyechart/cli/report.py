@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from eyechart.cli._results import load
 from eyechart.errors import ResultError, UsageError
 from eyechart.io.files import write_atomic
+from eyechart.io.terminal import write_message
 
 if TYPE_CHECKING:
-    from eyechart.report.payload import Payload
+    from eyechart.report.page.payload import Payload
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,7 +42,9 @@ def run(args: argparse.Namespace) -> int:
     payload = payload_of(args)
     page = make_page(payload)
     write_atomic(Path(args.output), page)
-    print(f"{len(payload.overview['results'])} results, {len(page) / 1e6:.1f} MB -> {args.output}")
+    write_message(
+        f"{len(payload.overview['results'])} results, {len(page) / 1e6:.1f} MB -> {args.output}\n", sys.stdout
+    )
     return 0
 
 
@@ -48,8 +52,8 @@ def payload_of(args: argparse.Namespace, *, may_be_empty: bool = False) -> Paylo
     """Read the results that the arguments name and make the data of the page."""
     import eyechart
     from eyechart.report.load import Loaded
-    from eyechart.report.payload import make_payload
-    from eyechart.report.samples import Limits
+    from eyechart.report.page.limits import Limits
+    from eyechart.report.page.payload import make_payload
 
     loaded = Loaded(())
     if args.files:

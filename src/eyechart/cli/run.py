@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+from eyechart.io.terminal import write_message
 
 if TYPE_CHECKING:
     from eyechart.run import JobReport
@@ -33,12 +34,12 @@ def run(args: argparse.Namespace) -> int:
     configs = [with_flags(config, args) for config in read_configs(args.config)]
     reports = list(run_configs(configs, choose_progress(quiet=args.quiet)))
     for line in dry_lines(reports):
-        sys.stdout.write(f"{line}\n")
-    show_reports([brief(report) for report in reports if not is_dry(report)], quiet=args.quiet)
+        write_message(f"{line}\n", sys.stdout)
+    show_reports([report for report in reports if not is_dry(report)], quiet=args.quiet)
     if args.quiet:
         for report in reports:
             if report.error:
-                sys.stderr.write(f"{report.error}\n")
+                write_message(f"{report.error}\n", sys.stderr)
     return 1 if any(report.error for report in reports) else 0
 
 
@@ -57,19 +58,6 @@ def dry_lines(reports: Sequence[JobReport]) -> Iterator[str]:
                 f"requests, about {count['estimated_prompt_tokens']} prompt tokens and "
                 f"{count['estimated_completion_tokens']} completion tokens. Nothing was asked."
             )
-
-
-SHOWN = ("ndcg_at_10", "mrr_at_10", "map_at_10", "recall_at_1", "recall_at_5", "recall_at_10", "recall_at_100")
-"""What the terminal shows of text retrieval; the file has all of it."""
-
-
-def brief(report: JobReport) -> JobReport:
-    """Leave the main metrics of text retrieval for the table."""
-    result = report.result
-    if result is None or result.task != "text_retrieval":
-        return report
-    values = {name: result.values[name] for name in SHOWN if name in result.values}
-    return replace(report, result=replace(result, values=values))
 
 
 def with_flags(config: Any, args: argparse.Namespace) -> Any:

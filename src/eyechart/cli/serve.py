@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import sys
 
 from eyechart.cli.report import add_page_arguments, payload_of
+from eyechart.io.terminal import write_message
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,24 +24,24 @@ def run(args: argparse.Namespace) -> int:
 
     from eyechart.errors import UsageError
     from eyechart.report.page import make_page
-    from eyechart.report.serve import HOST, Source, make_server
+    from eyechart.report.page.serve import HOST, LiveResults, make_server
 
     for name in args.files:
         if not Path(name).exists():
             raise UsageError(f"There is no file or folder {name}.", advice="Give the folder that a run writes to.")
-    source = Source(args.files, lambda: make_page(payload_of(args, may_be_empty=True), live=True))
+    source = LiveResults(args.files, lambda: make_page(payload_of(args, may_be_empty=True), live=True))
     try:
         server = make_server(source, args.port)
     except OSError as error:
         raise UsageError(f"Port {args.port} cannot be used ({error.strerror}).", advice="Try --port 0.") from error
     address = f"http://{HOST}:{server.server_port}/"
-    print(f"{address}  (stop with Ctrl-C)", flush=True)
+    write_message(f"{address}  (stop with Ctrl-C)\n", sys.stdout)
     if not args.no_browser:
         webbrowser.open(address)
     try:
         server.serve_forever()
     except KeyboardInterrupt:
-        print("stopped")
+        write_message("stopped\n", sys.stdout)
     finally:
         server.server_close()
     return 0

@@ -2,85 +2,90 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from rich.table import Table
+from eyechart.io.cells import one_line
+from eyechart.io.terminal import make_console
 
+if TYPE_CHECKING:
     from eyechart.results import Result
     from eyechart.run import JobReport
+    from eyechart.types import Metric
 
 MOST = 200
 """Results in the table: nobody reads more on a terminal, and to lay out ten thousand takes half a minute."""
+TEXT_METRICS = ("ndcg_at_10", "mrr_at_10", "map_at_10", "recall_at_1", "recall_at_5", "recall_at_10", "recall_at_100")
 
 
 def show_reports(reports: Sequence[JobReport], *, quiet: bool) -> None:
     """Print results with intervals and chance, then what was noticed and what failed."""
-    from rich.console import Console
-
     new_first = sorted(reports, key=lambda report: report.skipped)
     results = [report.result for report in new_first if report.result is not None]
     if quiet or not results:
         return
-    more = len(results) - MOST
-    results = results[:MOST]
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=120)
-    console.print(result_table(results))
-    if more > 0:
+    console = make_console(soft_wrap=True)
+    for line in result_lines(results[:MOST]):
+        console.print(line, style="" if line.startswith("  ") else "bold")
+    if len(results) > MOST:
+        more = len(results) - MOST
         console.print(f"and {more} more results: `eyechart build` and `eyechart report` show all of a folder")
-    for line in dict.fromkeys(_notes(results)):
-        console.print(line, style="yellow", markup=False, highlight=False)
+    for line in dict.fromkeys(_notes(results[:MOST])):
+        console.print(line, style="yellow")
 
 
 def show_profiles(results: Sequence[Result]) -> None:
     """Print where the time of each job went."""
-    from rich.console import Console
     from rich.table import Table
 
     from eyechart.io.stopwatch import PHASES
 
     table = Table(box=None, pad_edge=False, header_style="bold", title="seconds", title_justify="left")
     for name in ("phase", *(f"{result.dataset} ({result.language})" for result in results)):
-        table.add_column(name, justify="left" if name == "phase" else "right")
+        table.add_column(one_line(name), justify="left" if name == "phase" else "right")
     for phase in (*PHASES, "total"):
         seconds = [result.provenance.get("profile", {}).get(phase) for result in results]
         if any(seconds):
             table.add_row(phase, *("" if value is None else f"{value:.3f}" for value in seconds))
-    Console().print(table)
+    make_console().print(table)
 
 
-def result_table(results: Sequence[Result]) -> Table:
-    """Lay out one row per metric."""
-    from rich.table import Table
-    from rich.text import Text
+def result_lines(results: Sequence[Result]) -> list[str]:
+    """Lay out a heading per result and below it a line per metric; nothing is cut, however narrow the terminal is."""
+    from eyechart.report.table import fewer_than_listed
+    from eyechart.report.words import align
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("model", overflow="fold")
-    for name in ("dataset", "language", "metric"):
-        table.add_column(name)
-    for name in ("value", "95 % interval", "chance", "n"):
-        table.add_column(name, justify="right")
-    last = None
-    for result in results:
-        if last is not None:
-            table.add_section()
-        for i, (name, value) in enumerate(result.metrics.items()):
-            low_high = result.intervals.get(name)
-            chance = result.chance.get(name)
-            heads = (result.model, result.dataset, result.language) if i == 0 else ("", "", "")
-            table.add_row(
-                *(Text(head) for head in heads),
-                name,
-                Text(f"{value:.4f}", style="bold"),
-                f"{low_high[0]:.4f} - {low_high[1]:.4f}" if low_high else "",
-                f"{chance:.4f}" if chance is not None else "",
-                str(result.counts.get("scored", "")) if i == 0 else "",
-            )
-        last = result
-    return table
+    shown = [(result, _brief(result)) for result in results]
+    best = any(metric.best is not None for _, metrics in shown for metric in metrics.values())
+    rows: list[tuple[str, ...]] = [("metric", "value", "95 % interval", "chance", *(["best"] if best else []), "n", "")]
+    for result, metrics in shown:
+        fewer = ", ".join(fewer_than_listed(result))
+        for name, metric in metrics.items():
+            interval = "" if metric.low is None else f"{metric.low:.4f} - {metric.high:.4f}"
+            n = result.counts.get("scored", "") if metric.n is None else metric.n
+            levels = (metric.chance, metric.best) if best else (metric.chance,)
+            rows.append((name, f"{metric.value:.4f}", interval, *map(_level, levels), str(n), fewer))
+    aligned = (f"  {line}" for line in align(rows, texts=1))
+    lines = [next(aligned)]
+    for result, metrics in shown:
+        lines += [_heading(result), *islice(aligned, len(metrics))]
+    return lines
+
+
+def _heading(result: Result) -> str:
+    pretrained = "" if result.pretrained in ("", result.model) else f" {result.pretrained}"
+    return one_line(f"{result.model}{pretrained} on {result.dataset} ({result.language}, {result.task})")
+
+
+def _level(level: float | None) -> str:
+    return "" if level is None else f"{level:.4f}"
+
+
+def _brief(result: Result) -> Mapping[str, Metric]:
+    """Return the metrics to show: of text retrieval the main ones, the file has all of them."""
+    chosen = [name for name in TEXT_METRICS if name in result.values] if result.task == "text_retrieval" else []
+    return {name: result.values[name] for name in chosen} or result.values
 
 
 def _notes(results: Sequence[Result]) -> Iterator[str]:

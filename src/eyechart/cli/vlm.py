@@ -6,6 +6,8 @@ import argparse
 import sys
 from pathlib import Path
 
+from eyechart.io.terminal import write_message
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the tools."""
@@ -17,9 +19,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run a tool."""
-    from eyechart.vlm.circular import make_circular
+    from eyechart.datasets.questions.circular import make_circular
 
     output = args.output or args.table.with_name(f"{args.table.stem}_circular.tsv")
     made = make_circular(args.table, output)
-    sys.stdout.write(f"{made.questions} questions, {made.rows} rows, {made.kept} not rotated -> {output}\n")
+    write_message(f"{made.questions} questions, {made.rows} rows, {made.kept} not rotated -> {output}\n", sys.stdout)
     return 0

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from eyechart.datasets.catalogue import Catalogue, Entry, Source
+from eyechart.datasets.catalogue import Catalogue, CatalogueEntry, Source
 from eyechart.datasets.layout import is_present, is_url, is_webdataset, no_such_split
 from eyechart.errors import DataError, UsageError
 from eyechart.languages import canonical, find_same, name_of
@@ -32,7 +32,7 @@ class Place:
 
 
 def choose_place(
-    entry: Entry, catalogue: Catalogue, root: str, *, split: str, language: str, options: Mapping[str, Any]
+    entry: CatalogueEntry, catalogue: Catalogue, root: str, *, split: str, language: str, options: Mapping[str, Any]
 ) -> Place:
     """Pick the source of an entry.
 
@@ -55,7 +55,7 @@ def choose_place(
     return _wrapped(entry, Place(source.reader, address, common | {"source": settings}))
 
 
-def prompt_options(entry: Entry) -> dict[str, Any]:
+def prompt_options(entry: CatalogueEntry) -> dict[str, Any]:
     """Say where class names and templates come from, as options for a reader."""
     prompts: dict[str, Any] = {"classnames": entry.classnames, "templates": entry.templates or "imagenet1k"}
     if not entry.templates and not entry.own_templates:
@@ -82,7 +82,7 @@ def hub_address(source: Source, options: Mapping[str, Any]) -> str | None:
 
 
 def _choose(
-    entry: Entry, catalogue: Catalogue, root: str, language: str, options: Mapping[str, Any]
+    entry: CatalogueEntry, catalogue: Catalogue, root: str, language: str, options: Mapping[str, Any]
 ) -> tuple[Source, str] | None:
     sources = [base for source in entry.sources for base in _with_base(source, catalogue)]
     fitting = [source for source in sources if not source.languages or find_same(language, source.languages)]
@@ -107,13 +107,13 @@ def _with_base(source: Source, catalogue: Catalogue) -> tuple[Source, ...]:
     return base.sources
 
 
-def _wrapped(entry: Entry, place: Place) -> Place:
+def _wrapped(entry: CatalogueEntry, place: Place) -> Place:
     """Let a reader that works on another one's samples, such as Babel-ImageNet's, come first."""
     outer = next((source.reader for source in entry.sources if source.base and source.reader), "")
     return Place(outer, place.root, {**place.options, "base": place.reader}) if outer else place
 
 
-def _own_language(entry: Entry, language: str, options: Mapping[str, Any]) -> str:
+def _own_language(entry: CatalogueEntry, language: str, options: Mapping[str, Any]) -> str:
     own = entry.own_language(language)
     if own is not None:
         return own
@@ -135,7 +135,9 @@ class LanguageError(UsageError):
     """A dataset does not have the language that was asked for; another one is never used instead."""
 
 
-def _nothing_there(entry: Entry, catalogue: Catalogue, root: str, language: str, *, offline: bool) -> DataError:
+def _nothing_there(
+    entry: CatalogueEntry, catalogue: Catalogue, root: str, language: str, *, offline: bool
+) -> DataError:
     bases = [base for source in entry.sources if (base := catalogue.find(source.base))]
     manual = next((one.manual for one in (entry, *bases) if one.manual), None)
     if manual:

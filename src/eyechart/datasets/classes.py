@@ -10,6 +10,7 @@ from typing import Any
 from eyechart.datasets import prompt_pack
 from eyechart.datasets.imagenet_classes import N_CLASSES, subset_indices
 from eyechart.datasets.text_lists import as_names, as_templates, find_entry, list_for
+from eyechart.io.names import check_name, shown
 from eyechart.languages import is_main
 from eyechart.types import DatasetInfo, DatasetSpec, Kind, Notice
 
@@ -49,6 +50,8 @@ def read_class_texts(folder: Path | None, spec: DatasetSpec, names: tuple[str, .
 
 def class_info(spec: DatasetSpec, kind: Kind, texts: ClassTexts, source: object) -> DatasetInfo:
     """Describe a dataset with classes."""
+    for name in texts.classnames:
+        check_name(name, f"{spec.name}: the class name")
     return DatasetInfo(
         name=spec.name,
         kind=kind,
@@ -57,7 +60,7 @@ def class_info(spec: DatasetSpec, kind: Kind, texts: ClassTexts, source: object)
         classnames=texts.classnames,
         templates=texts.templates,
         class_prompts=texts.class_prompts,
-        source=str(source),
+        source=shown(source),
         notes=texts.notes,
     )
 

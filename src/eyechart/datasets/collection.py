@@ -10,30 +10,20 @@ is the folder of text retrieval.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from eyechart.datasets.images import ImageFinder
 from eyechart.datasets.rows import Problems, RowDataset
-from eyechart.datasets.text_collection import CORPUS, QUERIES, json_rows, read_relevance
+from eyechart.datasets.text_collection import CORPUS, IMAGE, QUERIES, json_rows, read_relevance
 from eyechart.errors import DataError
-from eyechart.types import DatasetInfo, DatasetSpec, Document, Sample, TextCollection, digest_json
+from eyechart.io.names import is_unsafe, shown
+from eyechart.types import DatasetInfo, DatasetSpec, Document, Sample, TextCollection
 
 IMAGES = ("{image}", "images/{image}")
-PICTURE = "image"
 
 
-@dataclass(frozen=True)
-class CollectionDataset(RowDataset):
-    """The images of a collection; texts and relevance are in its description."""
-
-    def signature(self) -> str:
-        """Digest images, texts and relevance."""
-        return digest_json([super().signature(), repr(self.info.collection)])
-
-
-def open_collection(spec: DatasetSpec) -> CollectionDataset:
-    """Read a folder; every bad line is reported with its number."""
+def open_collection(spec: DatasetSpec) -> RowDataset:
+    """Read a folder: its images are samples, texts and relevance the description; every bad line is reported."""
     root = Path(spec.root)
     if not root.is_dir():
         raise DataError(f"There is no folder {root}.", advice="Check --dataset_root.")
@@ -43,13 +33,11 @@ def open_collection(spec: DatasetSpec) -> CollectionDataset:
     queries = _items(root / QUERIES, finder, refs)
     finder.raise_if_missing(root)
     if not refs:
-        raise DataError(
-            f"{root} has no images, only texts.", advice="Text retrieval is run with `eyechart run`: see its docs."
-        )
+        raise DataError(f"{root} has no images, only texts.", advice="Call it texts/NAME instead of collection/NAME.")
     relevance = read_relevance(root, spec.split, queries)
     collection = TextCollection(documents, queries, relevance)
-    info = DatasetInfo(spec.name, "collection", spec.split, spec.language, source=str(root), collection=collection)
-    return CollectionDataset(info, tuple(refs.values()))
+    info = DatasetInfo(spec.name, "collection", spec.split, spec.language, source=shown(root), collection=collection)
+    return RowDataset(info, tuple(refs.values()))
 
 
 def _items(path: Path, finder: ImageFinder, refs: dict[str, Sample]) -> tuple[Document, ...]:
@@ -57,18 +45,20 @@ def _items(path: Path, finder: ImageFinder, refs: dict[str, Sample]) -> tuple[Do
     problems = Problems(path)
     found: dict[str, Document] = {}
     for number, row in json_rows(path):
-        name, text, image = row.get("_id"), row.get("text", ""), row.get("image")
+        name, text, image = row.get("_id"), row.get("text", ""), row.get(IMAGE)
         if not isinstance(name, str | int) or isinstance(name, bool) or str(name) in found:
             problems.add(number, f"the _id {name!r} is missing, no text or number, or occurs twice")
+        elif is_unsafe(str(name)):
+            problems.add(number, f"the _id {name!r} holds control characters")
         elif not isinstance(text, str) or not (image is None or (isinstance(image, str) and image)):
             problems.add(number, "text and image must be texts")
         elif image is None and not text.strip():
             problems.add(number, "there is neither a text nor an image")
         else:
-            meta = {key: value for key, value in row.items() if key not in ("_id", "text", "image")}
+            meta = {key: value for key, value in row.items() if key not in ("_id", "text", IMAGE)}
             if image is not None and (ref := finder.find(image)):
                 refs.setdefault(image, Sample(image, ref))
-            found[str(name)] = Document(str(name), text, meta | ({PICTURE: image} if image is not None else {}))
+            found[str(name)] = Document(str(name), text, meta, image)
     problems.raise_if_any()
     if not found:
         raise DataError(f"{path} has no lines.")

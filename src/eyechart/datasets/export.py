@@ -24,6 +24,7 @@ from eyechart.datasets.shard_writer import ShardWriter
 from eyechart.errors import DataError, UsageError
 from eyechart.io.files import TEMPORARY, sync_folder, write_atomic
 from eyechart.io.progress import NoProgress, Progress
+from eyechart.io.untrusted import read_text
 from eyechart.languages import is_main
 from eyechart.manifest import iter_samples
 from eyechart.types import Dataset, DatasetInfo, Fetchable, Sample
@@ -141,7 +142,7 @@ def _write_lists(output: Path, infos: Sequence[DatasetInfo]) -> None:
                 files[stem + suffix] = "\n".join(entries) + "\n"
     for name, text in files.items():
         path = output / name
-        if path.is_file() and path.read_text(encoding="utf-8") != text:
+        if path.is_file() and read_text(path) != text:
             raise DataError(f"{path} is of another dataset.", advice="Choose another --output, or delete it.")
     for name, text in files.items():
         write_atomic(output / name, text.encode())

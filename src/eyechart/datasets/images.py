@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from eyechart.errors import DataError
 from eyechart.io.media import ImageRef
+from eyechart.io.names import file_path
 from eyechart.io.untrusted import is_file
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ class ImageFinder:
         """Return the image, or nothing if none of the patterns leads to a file."""
         check_inside(name, self.root)
         for pattern in self.patterns:
-            path = self.root / pattern.replace("{image}", name)
+            path = self.root / file_path(pattern.replace("{image}", name))
             if is_file(path):
                 return ImageRef.from_path(path)
         self.missing.append(name)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from eyechart.datasets.layout import check_only_split
 from eyechart.datasets.rows import Problems, RowDataset, find_image
 from eyechart.errors import DataError
 from eyechart.io.media import ImageRef
+from eyechart.io.names import shown
 from eyechart.io.untrusted import parse_json, text_lines
 from eyechart.types import DatasetInfo, DatasetSpec, Sample
 
@@ -16,19 +18,20 @@ FILE = "image_queries.jsonl"
 
 def open_jsonl(spec: DatasetSpec) -> RowDataset:
     """Read the file completely; every bad line is reported with its number."""
+    check_only_split(spec, f"{FILE} is not divided: each split needs a folder of its own.")
     root = Path(spec.root)
     path = root / FILE if root.is_dir() or root.suffix != ".jsonl" else root
     if not path.is_file():
         raise DataError(f"There is no {path}.", advice=f"The folder of a custom dataset must hold {FILE}.")
     problems = Problems(path)
     samples: list[Sample] = []
-    for number, line in text_lines(path, errors="surrogateescape"):
+    for number, line in text_lines(path):
         if line.strip():
             sample = _row(line, number, path.parent, problems)
             if sample:
                 samples.append(sample)
     problems.raise_if_any()
-    info = DatasetInfo(spec.name, "retrieval", spec.split, spec.language, source=str(path))
+    info = DatasetInfo(spec.name, "retrieval", spec.split, spec.language, source=shown(path))
     return RowDataset(info, tuple(samples))
 
 

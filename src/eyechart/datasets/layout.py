@@ -7,6 +7,11 @@ from pathlib import Path
 from eyechart.errors import UsageError
 from eyechart.types import DatasetSpec
 
+ONLY_SPLIT = "test"
+"""What data that are not divided are called. Under any other name they would be, say, their own training split."""
+COMMON_SPLITS = ("test", "train", "val", "valid", "validation", "trainval")
+"""Splits that are looked for where nobody says which there are."""
+
 
 def is_url(root: str) -> bool:
     """Tell an address from a path."""
@@ -36,9 +41,19 @@ def own_split(spec: DatasetSpec) -> str:
     return str(source_splits.get(spec.split, spec.split))
 
 
-def no_such_split(name: str, split: str, known: list[str]) -> UsageError:
+def check_only_split(spec: DatasetSpec, how: str) -> None:
+    """Refuse any split but `ONLY_SPLIT` of data that are not divided.
+
+    Raises:
+        UsageError: It says ``how`` such data are divided.
+    """
+    if spec.split != ONLY_SPLIT:
+        raise no_such_split(spec.name, spec.split, [ONLY_SPLIT], how)
+
+
+def no_such_split(name: str, split: str, known: list[str], how: str = "") -> UsageError:
     """Make the error for a split that a dataset does not have."""
-    return UsageError(f"{name} has no split {split!r}.", advice=f"It has {', '.join(known)}.")
+    return UsageError(f"{name} has no split {split!r}.", advice=f"It has {', '.join(known)}. {how}".strip())
 
 
 def first_existing(root: Path, candidates: list[str], **values: str) -> Path | None:

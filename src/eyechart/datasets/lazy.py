@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from eyechart.datasets.content import digest_info
 from eyechart.datasets.rows import ROWS_PER_SHARD
+from eyechart.io.names import check_name
 from eyechart.types import DatasetInfo, Sample, digest_json
 
 T = TypeVar("T")
@@ -21,7 +23,9 @@ class LazyShard(Generic[T]):
     make: Callable[[T], Sample]
 
     def __iter__(self) -> Iterator[Sample]:
-        return (self.make(item) for item in self.items)
+        for sample in map(self.make, self.items):
+            check_name(sample.id, f"{self.name}: the sample")
+            yield sample
 
 
 @dataclass(frozen=True)
@@ -31,8 +35,8 @@ class LazyDataset(Generic[T]):
     info: DatasetInfo
     items: Sequence[T]
     make: Callable[[T], Sample]
-    tag: str
-    """Changes when the data does: a version, sizes of files."""
+    content: Callable[[], str]
+    """Digests the files that the items are made of."""
 
     def shards(self) -> Sequence[LazyShard[T]]:
         """Cut the items into slices."""
@@ -40,5 +44,5 @@ class LazyDataset(Generic[T]):
         return [LazyShard(f"items {i}-", self.items[i : i + ROWS_PER_SHARD], self.make) for i in starts]
 
     def signature(self) -> str:
-        """Digest the number of items and the tag."""
-        return digest_json([len(self.items), self.tag])
+        """Digest the description, the number of items and what they are made of."""
+        return digest_json([digest_info(self.info), len(self.items), self.content()])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from eyechart.datasets.content import digest_info
 from eyechart.io.progress import Progress
 from eyechart.types import Dataset, DatasetInfo, Fetchable, Sample, Shard, digest_json
 
@@ -46,8 +47,8 @@ class MappedDataset:
         return [MappedShard(shard, self.change) for shard in self.base.shards()]
 
     def signature(self) -> str:
-        """Digest the dataset underneath and the change."""
-        return digest_json([self.base.signature(), self.tag])
+        """Digest the dataset underneath, the description and the change."""
+        return digest_json([self.base.signature(), digest_info(self.info), self.tag])
 
     def fetch(self, progress: Progress) -> None:
         """Make the dataset underneath local."""

@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from eyechart.datasets.images import ImageFinder
+from eyechart.datasets.layout import check_only_split
 from eyechart.datasets.rows import Problems, RowDataset
 from eyechart.errors import DataError
+from eyechart.io.names import shown
 from eyechart.io.untrusted import parse_json, text_lines
 from eyechart.types import DatasetInfo, DatasetSpec, Sample
 
@@ -25,6 +27,7 @@ _OWN_KEYS = {"id", "image_1", "image_2", "score"}
 
 def open_pairs(spec: DatasetSpec) -> RowDataset:
     """Read two samples per pair; every bad line is reported with its number."""
+    check_only_split(spec, f"{FILE} is not divided: each split needs a folder of its own.")
     path = Path(spec.root) / FILE
     if not path.is_file():
         raise DataError(f"There is no {path}.", advice="Each line of it names two images and a score.")
@@ -38,7 +41,9 @@ def open_pairs(spec: DatasetSpec) -> RowDataset:
                 problems.add(number, f"not a pair ({error!r})")
     problems.raise_if_any()
     finder.raise_if_missing(path)
-    return RowDataset(DatasetInfo(spec.name, "similarity", spec.split, spec.language, source=str(path)), tuple(samples))
+    return RowDataset(
+        DatasetInfo(spec.name, "similarity", spec.split, spec.language, source=shown(path)), tuple(samples)
+    )
 
 
 def _pair(number: int, row: Mapping[str, Any], finder: ImageFinder) -> list[Sample]:

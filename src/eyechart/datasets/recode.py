@@ -6,7 +6,7 @@ import io
 from typing import Any
 
 from eyechart.errors import unknown_name
-from eyechart.io.media import ImageRef
+from eyechart.io.media import ImageRef, to_rgb
 
 ORIGINAL = "original"
 FORMATS: dict[str, dict[str, Any]] = {
@@ -17,7 +17,13 @@ FORMATS: dict[str, dict[str, Any]] = {
 """How Pillow is told to write each extension. ``exact`` keeps the colours under transparent pixels."""
 MAGIC = {"jpg": (b"\xff\xd8\xff", 0), "png": (b"\x89PNG\r\n\x1a\n", 0), "webp": (b"WEBP", 8)}
 """How the formats that a webdataset may hold begin."""
-EIGHT_BIT = frozenset({"1", "L", "LA", "P", "PA", "RGB", "RGBA", "RGBX"})
+DEEP = frozenset({"I;16", "I;16B"})
+MODES = {
+    "webp": frozenset({"1", "L", "LA", "P", "PA", "RGB", "RGBA", "RGBX"}),
+    "png": frozenset({"1", "L", "LA", "P", "RGB", "RGBA"}) | DEEP,
+    "jpg": frozenset({"L", "RGB", "CMYK"}),
+}
+"""What each format holds; an image in another mode becomes RGB."""
 
 
 def recode(ref: ImageRef, image_format: str | None) -> tuple[str, bytes]:
@@ -34,10 +40,10 @@ def recode(ref: ImageRef, image_format: str | None) -> tuple[str, bytes]:
         return found, data
     image = ref.decode()
     extension = image_format if image_format not in (None, ORIGINAL) else "webp"
-    if extension == "webp" and image.mode not in EIGHT_BIT:
+    if extension == "webp" and image.mode in DEEP:
         extension = "png"
-    if extension == "jpg" and image.mode not in ("L", "RGB", "CMYK"):
-        image = image.convert("RGB")
+    if image.mode not in MODES[str(extension)]:
+        image = to_rgb(image)
     stream = io.BytesIO()
     image.save(stream, **FORMATS[str(extension)])
     return str(extension), stream.getvalue()

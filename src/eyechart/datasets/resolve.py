@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from eyechart.datasets import jsonl, pairs, selection
-from eyechart.datasets.catalogue import Catalogue, Entry, load_catalogue
+from eyechart.datasets.catalogue import Catalogue, CatalogueEntry, load_catalogue
 from eyechart.datasets.choose import Place, choose_place, hub_address, prompt_options
 from eyechart.datasets.custom import find_custom
 from eyechart.datasets.layout import is_url, is_webdataset
-from eyechart.datasets.text_collection import CORPUS
+from eyechart.datasets.questions.reader import find_questions, question_names
+from eyechart.datasets.text_collection import CORPUS, has_images
 from eyechart.demo import data_folder
 from eyechart.errors import DataError, UnknownNameError, nearest
 from eyechart.types import DatasetSpec
@@ -28,11 +29,13 @@ PREFIXES = {
     "imagecode": "imagecode",
     "collection": "collection",
     "pairs": "pairs",
+    "texts": "text_collection",
+    "mteb": "mteb",
 }
 """``prefix/name`` with ``--dataset_root``: the reader by name, the name only for the result."""
 DEMO = ("demo/garments", "demo/scenes")
 CUSTOM = "custom"
-FILES = {jsonl.FILE: "jsonl", selection.FILE: "selection", CORPUS: "collection", pairs.FILE: "pairs"}
+FILES = {jsonl.FILE: "jsonl", selection.FILE: "selection", CORPUS: "text_collection", pairs.FILE: "pairs"}
 """A file that tells the form of the folder that it lies in."""
 TABLES = frozenset({".csv", ".tsv", ".jsonl"})
 
@@ -46,7 +49,7 @@ def resolve_dataset(
     limit: int | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> DatasetSpec:
-    """Find out what ``name`` is: a name of the catalogue, a prefixed name, the demo data, custom data, or a path.
+    """Find out what ``name`` is: questions, a name of the catalogue, a prefixed name, demo or custom data, or a path.
 
     Args:
         name: As the user wrote it.
@@ -57,6 +60,10 @@ def resolve_dataset(
         options: For the reader; ``catalogue``, ``hub`` and ``offline`` count here as well.
     """
     given = dict(options or {})
+    questions = find_questions(name)
+    if questions is not None:
+        given.pop("catalogue", None)
+        return DatasetSpec(questions[0], "questions", questions[1], split, language, limit, given)
     catalogue = load_catalogue(given.pop("catalogue", ()))
     place = _find(name, fill_root(root, name), split, language, given, catalogue)
     return DatasetSpec(name, place.reader, place.root, split, language, limit, {**given, **place.options})
@@ -92,7 +99,7 @@ def _find(name: str, root: str, split: str, language: str, options: dict[str, An
     path = Path(name)
     if path.exists():
         return Place(_detect(path), name)
-    near = nearest(name, [*DEMO, CUSTOM, *catalogue.spellings()], cutoff=0.0)
+    near = nearest(name, [*DEMO, CUSTOM, *catalogue.spellings(), *question_names()], cutoff=0.0)
     raise UnknownNameError(
         f"Unknown dataset: {name!r}.",
         advice=f"Did you mean {', '.join(near[:-1])} or {near[-1]}? Else give wds/NAME with --dataset_root, "
@@ -103,6 +110,8 @@ def _find(name: str, root: str, split: str, language: str, options: dict[str, An
 def _prefixed(reader: str, rest: str, root: str, options: dict[str, Any], catalogue: Catalogue) -> Place:
     if reader == "tfds":
         return Place("tfds", root, {"source": {"dataset": rest, "label": "label"}, "prompts": {"templates": rest}})
+    if reader == "mteb":
+        return Place("mteb", rest)
     entry = catalogue.find(rest) if reader == "wds" else None
     if entry is None:
         return Place(reader, root)
@@ -110,7 +119,7 @@ def _prefixed(reader: str, rest: str, root: str, options: dict[str, Any], catalo
     return Place("wds", known or root, prompt_options(entry))
 
 
-def _hub_place(entry: Entry, options: Mapping[str, Any]) -> str | None:
+def _hub_place(entry: CatalogueEntry, options: Mapping[str, Any]) -> str | None:
     return next((found for source in entry.sources if (found := hub_address(source, options))), None)
 
 
@@ -124,5 +133,5 @@ def _detect(path: Path) -> str:
         raise DataError(f"{path} is not a dataset.", advice=f"A table ends in {', '.join(sorted(TABLES))}.")
     for name, reader in FILES.items():
         if (path / name).is_file():
-            return reader
+            return "collection" if name == CORPUS and has_images(path) else reader
     return "wds" if is_webdataset(path) else "folder"

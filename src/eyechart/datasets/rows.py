@@ -6,7 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from eyechart.datasets.content import digest_info, digest_samples
 from eyechart.errors import DataError
+from eyechart.io.names import check_name, file_path
 from eyechart.io.untrusted import is_file
 from eyechart.types import DatasetInfo, Sample, digest_json
 
@@ -27,10 +29,14 @@ class RowShard:
 
 @dataclass(frozen=True)
 class RowDataset:
-    """Samples that refer to image files."""
+    """Samples in memory, most of which refer to image files."""
 
     info: DatasetInfo
     samples: tuple[Sample, ...]
+
+    def __post_init__(self) -> None:
+        for sample in self.samples:
+            check_name(sample.id, f"{self.info.name}: the sample")
 
     def shards(self) -> Sequence[RowShard]:
         """Cut the rows into slices."""
@@ -38,10 +44,8 @@ class RowDataset:
         return [RowShard(f"rows {i}-", self.samples[i : i + ROWS_PER_SHARD]) for i in starts]
 
     def signature(self) -> str:
-        """Digest the rows themselves (not the images)."""
-        return digest_json(
-            [[s.id, s.need_image().source, s.label, s.labels, s.texts, dict(s.meta)] for s in self.samples]
-        )
+        """Digest the description and the rows with the content of their images."""
+        return digest_json([digest_info(self.info), digest_samples(self.samples)])
 
 
 class Problems:
@@ -67,5 +71,5 @@ class Problems:
 
 def find_image(text: str, folder: Path) -> Path | None:
     """Find an image by a path relative to the file that names it or to the working directory, first that exists."""
-    given = Path(text)
+    given = file_path(text)
     return next((path for path in (folder / given, given) if is_file(path)), None)

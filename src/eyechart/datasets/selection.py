@@ -13,10 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from eyechart.datasets.images import ImageFinder
+from eyechart.datasets.layout import check_only_split
 from eyechart.datasets.rows import Problems, RowDataset
 from eyechart.errors import DataError
 from eyechart.io.media import ImageRef
-from eyechart.io.untrusted import json_lines, parse_json
+from eyechart.io.names import shown
+from eyechart.io.untrusted import json_lines, read_json
 from eyechart.languages import is_main
 from eyechart.types import DatasetInfo, DatasetSpec, Sample
 
@@ -57,6 +59,7 @@ def question_samples(
 
 def open_selection(spec: DatasetSpec) -> RowDataset:
     """Read ``questions.jsonl``; every bad line is reported with its number."""
+    check_only_split(spec, f"{FILE} is not divided: each split needs a folder of its own.")
     root = Path(spec.root)
     name = FILE if is_main(spec.language) else FILE.replace(".", f".{spec.language}.")
     path = root / name
@@ -70,6 +73,7 @@ def open_aro(spec: DatasetSpec) -> RowDataset:
 
     Rows of Visual Genome name a box; that part of the image is meant.
     """
+    check_only_split(spec, "ARO's files are not divided.")
     path = _json_file(spec)
     return _read(spec, path, enumerate(_json_list(path)), _aro_question)
 
@@ -78,6 +82,8 @@ def open_imagecode(spec: DatasetSpec) -> RowDataset:
     """Read ImageCoDe: sets of ten similar images, and texts that describe one of them."""
     root = Path(spec.root)
     path = root if root.is_file() else root / f"{spec.split}_data.json"
+    if path.name != f"{spec.split}_data.json":
+        check_only_split(spec, "Its file is called SPLIT_data.json.")
     content = _json(path)
     if not isinstance(content, dict):
         raise DataError(f"{path} is not in ImageCoDe's form.", advice="It maps names of image sets to texts.")
@@ -116,7 +122,9 @@ def _read(
             problems.add(number, f"not in the expected form ({error!r})")
     problems.raise_if_any()
     finder.raise_if_missing(path)
-    return RowDataset(DatasetInfo(spec.name, "selection", spec.split, spec.language, source=str(path)), tuple(samples))
+    return RowDataset(
+        DatasetInfo(spec.name, "selection", spec.split, spec.language, source=shown(path)), tuple(samples)
+    )
 
 
 def _own_question(number: int, row: Row, finder: ImageFinder) -> Found:
@@ -166,10 +174,7 @@ def _json_file(spec: DatasetSpec) -> Path:
 def _json(path: Path) -> Any:
     if not path.is_file():
         raise DataError(f"There is no {path}.", advice="Check --dataset_root and --split.")
-    try:
-        return parse_json(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise DataError(f"{path} is not valid JSON ({error}).") from error
+    return read_json(path)
 
 
 def _json_list(path: Path) -> list[Any]:

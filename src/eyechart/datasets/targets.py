@@ -14,12 +14,12 @@ from eyechart.datasets.classes import ClassTexts
 from eyechart.datasets.tarshard import Fields, MakeSample
 from eyechart.errors import DataError
 from eyechart.io.media import ImageRef
-from eyechart.io.untrusted import MAX_LINE
+from eyechart.io.untrusted import MAX_LINE, split_lines
 from eyechart.languages import MAIN, find_same, is_main
 from eyechart.types import DatasetSpec, Kind, Sample
 
 
-def target_maker(kind: Kind, spec: DatasetSpec) -> MakeSample:
+def target_maker(kind: Kind, spec: DatasetSpec, n_classes: int) -> MakeSample:
     """Return the function that makes samples of a kind.
 
     The catalogue may say that ``.npy`` holds columns of metadata (WILDS, fairness sets) and that one of them, the
@@ -29,7 +29,7 @@ def target_maker(kind: Kind, spec: DatasetSpec) -> MakeSample:
     if kind == "retrieval":
         return partial(_with_captions, language=spec.language, plain=source.get("plain_language", MAIN))
     if kind == "multilabel":
-        return _with_labels
+        return partial(_with_labels, n_classes=n_classes)
     if source.get("columns"):
         return partial(_with_columns, columns=tuple(source["columns"]), objective=source.get("objective"))
     return _with_label
@@ -75,13 +75,21 @@ def _with_columns(
 
 def _objective(image: ImageRef, value: Any) -> int:
     try:
-        return int(value)
+        label = int(value)
     except (TypeError, ValueError, OverflowError) as error:  # NaN and infinity are no class either
         raise DataError(f"{image.source}: the label {str(value)[:20]} is not a number.") from error
+    if label != value:
+        raise DataError(f"{image.source}: the label {str(value)[:20]} is not a whole number.")
+    return label
 
 
-def _with_labels(name: str, image: ImageRef, fields: Fields) -> Sample:
+def _with_labels(name: str, image: ImageRef, fields: Fields, *, n_classes: int) -> Sample:
     vector = _vector(image, fields, "Its labels go there.")
+    if len(vector) != n_classes:
+        raise DataError(
+            f"{image.source}: its .npy has {len(vector)} values for {n_classes} classes.",
+            advice="The class list does not fit the labels: check classnames.txt.",
+        )
     if not np.isin(vector, (0, 1)).all():
         raise DataError(f"{image.source}: its .npy must be a vector of zeros and ones.")
     return Sample(name, image, labels=tuple(int(i) for i in np.flatnonzero(vector)))
@@ -113,7 +121,9 @@ def _with_captions(name: str, image: ImageRef, fields: Fields, *, language: str,
         text = fields[member].decode("utf-8")
     except UnicodeDecodeError as error:
         raise DataError(f"{image.source}: its captions are not UTF-8 ({error.reason}).") from error
-    return Sample(name, image, texts=tuple(text.splitlines()))
+    if "\0" in text:
+        raise DataError(f"{image.source}: its captions hold zero bytes.", advice="The archive is damaged.")
+    return Sample(name, image, texts=tuple(split_lines(text)))
 
 
 def _caption_member(fields: Fields, language: str, plain: str) -> str | None:

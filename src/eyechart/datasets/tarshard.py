@@ -10,6 +10,7 @@ from typing import BinaryIO, cast
 
 from eyechart.errors import DataError
 from eyechart.io.media import MAX_BYTES, ImageRef
+from eyechart.io.names import check_name, shown
 from eyechart.types import Sample
 
 IMAGE_EXTENSIONS = ("webp", "png", "jpg", "jpeg")
@@ -18,6 +19,7 @@ MAX_MEMBERS = 1000
 MAX_HEADER = 1024 * 1024
 """Bytes of a member's long name and attributes."""
 _BLOCK = 512
+_RECORD = 20 * _BLOCK
 
 Fields = dict[str, bytes]
 MakeSample = Callable[[str, ImageRef, Fields], Sample]
@@ -39,13 +41,14 @@ class TarShard:
     def __iter__(self) -> Iterator[Sample]:
         check_whole(self.path)
         for key, fields in iter_groups(self.path):
+            check_name(key, f"{self.path}: the sample")
             extension = next((ext for ext in IMAGE_EXTENSIONS if ext in fields), None)
             if extension is None:
                 raise DataError(
                     f"{self.path}: sample {key!r} has no image, only {', '.join(sorted(fields))}.",
                     advice=f"An image ends in .{', .'.join(IMAGE_EXTENSIONS)}.",
                 )
-            source = f"{self.path}:{key}.{extension}"
+            source = f"{shown(self.path)}:{key}.{extension}"
             yield self.make(f"{self.path.stem}/{key}", ImageRef(source, data=fields.pop(extension)), fields)
 
 
@@ -89,8 +92,9 @@ def iter_groups(path: Path) -> Iterator[tuple[str, Fields]]:
                     advice="A sample is an image with its texts and numbers.",
                 )
             fields[extension] = _content(stream, member, path)
-    if key is not None:
-        yield key, fields
+    if key is None:
+        raise DataError(f"The shard {path} holds no samples.", advice="Copy or download it again.")
+    yield key, fields
 
 
 def _members(stream: BinaryIO, path: Path) -> Iterator[tarfile.TarInfo]:
@@ -111,14 +115,28 @@ def _members(stream: BinaryIO, path: Path) -> Iterator[tarfile.TarInfo]:
 
 
 def _check_end(stream: BinaryIO, end: int, path: Path) -> None:
-    """Refuse anything behind the end mark: joined archives would silently lose all samples but the first's."""
+    """Refuse an archive that does not end where its members do: samples would be lost without a word.
+
+    An archive ends in two blocks of zeros, and more of them until a record is full. Without a block of zeros it was
+    cut; more of them than that were members once; and behind them may lie another archive.
+    """
+    longest = 2 * _BLOCK + -(end + 2 * _BLOCK) % _RECORD
+    zeros = 0
     stream.seek(end)
     while block := stream.read(MAX_HEADER):
+        zeros += len(block)
         if block.strip(b"\0"):
             raise DataError(
                 f"The shard {path} has data behind its end mark.",
                 advice="Joined tar files are not read: give each its own name, or write them as one.",
             )
+    if zeros < _BLOCK:
+        raise DataError(f"The shard {path} is cut short: it has no end mark.", advice="Copy or download it again.")
+    if zeros > longest:
+        raise DataError(
+            f"The shard {path} is damaged: its last {zeros} bytes are zeros, at most {longest} may be.",
+            advice="Samples are missing: copy or download it again.",
+        )
 
 
 class _Headers:

@@ -8,20 +8,42 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from eyechart.datasets.rows import Problems
+from eyechart.datasets.layout import ONLY_SPLIT, no_such_split
+from eyechart.datasets.rows import Problems, RowDataset
 from eyechart.errors import DataError
 from eyechart.io.files import write_atomic
+from eyechart.io.names import is_unsafe
 from eyechart.io.untrusted import MAX_TEXT, json_lines, text_lines
-from eyechart.types import Document, TextCollection
+from eyechart.types import DatasetInfo, DatasetSpec, Document, Sample, TextCollection
 
 CORPUS, QUERIES, QRELS = "corpus.jsonl", "queries.jsonl", "qrels.jsonl"
 COLUMNS = ("query-id", "corpus-id", "score")
 
+IMAGE = "image"
+"""The column that names an item's image; a folder without it is one of texts alone."""
+
 Row = Mapping[str, Any]
+
+
+def open_text_collection(spec: DatasetSpec) -> RowDataset:
+    """Read a folder of texts: its queries are the samples; what else its lines hold is metadata."""
+    folder = Path(spec.root).expanduser()
+    collection = read_collection(folder, spec.split)
+    samples = tuple(Sample(query.id, None, texts=(query.text,), meta=query.meta) for query in collection.queries)
+    info = DatasetInfo(spec.name, "texts", spec.split, spec.language, source=str(folder), collection=collection)
+    return RowDataset(info, samples)
+
+
+def has_images(folder: Path) -> bool:
+    """Tell whether a line of a collection names an image; lines are searched, not parsed, as there may be millions."""
+    column = re.compile(rf'"{IMAGE}"\s*:')
+    files = [path for path in (folder / CORPUS, folder / QUERIES) if path.is_file()]
+    return any(column.search(line) for path in files for _, line in text_lines(path))
 
 
 def read_collection(folder: Path, split: str = "test") -> TextCollection:
@@ -34,15 +56,19 @@ def read_collection(folder: Path, split: str = "test") -> TextCollection:
         DataError: If a file is missing, a line is bad, an id occurs twice, or relevance names an unknown query.
     """
     if not folder.is_dir():
-        raise DataError(f"There is no folder {folder}.", advice="Check data_path (or dataset_path).")
+        raise DataError(f"There is no folder {folder}.", advice="Check its path.")
     documents = _texts(folder / CORPUS)
     queries = _texts(folder / QUERIES)
     return TextCollection(documents, queries, read_relevance(folder, split, queries))
 
 
 def read_relevance(folder: Path, split: str, queries: Iterable[Document]) -> dict[str, dict[str, float]]:
-    """Read how relevant which document is to which query."""
+    """Read how relevant which document is to which query: ``qrels.jsonl`` is of the split "test" alone."""
     table = folder / "qrels" / f"{split}.tsv"
+    if split != ONLY_SPLIT and not table.is_file():
+        raise no_such_split(
+            str(folder), split, _splits(folder), f"The relevance of a split goes into qrels/{split}.tsv."
+        )
     path = table if table.is_file() else folder / QRELS
     known = {query.id for query in queries}
     problems = Problems(path)
@@ -55,6 +81,11 @@ def read_relevance(folder: Path, split: str, queries: Iterable[Document]) -> dic
             relevance.setdefault(str(row["query-id"]), {})[str(row["corpus-id"])] = float(row["score"])
     problems.raise_if_any()
     return relevance
+
+
+def _splits(folder: Path) -> list[str]:
+    tables = {path.stem for path in (folder / "qrels").glob("*.tsv")}
+    return sorted(tables | ({ONLY_SPLIT} if (folder / QRELS).is_file() else set())) or ["none"]
 
 
 def write_collection(collection: TextCollection, folder: Path, split: str = "test") -> None:
@@ -85,6 +116,8 @@ def _texts(path: Path) -> tuple[Document, ...]:
             problems.add(number, "_id (a text or a number) and text (a text) are needed")
         elif str(name) in found:
             problems.add(number, f"the _id {name!r} occurs twice")
+        elif is_unsafe(str(name)):
+            problems.add(number, f"the _id {name!r} holds control characters")
         else:
             title = row.get("title")
             whole = f"{title} {text}".strip() if isinstance(title, str) and title else text
@@ -106,7 +139,7 @@ def json_rows(path: Path) -> Iterator[tuple[int, Row]]:
         raise DataError(
             f"There is no {path}.", advice=f"A text retrieval folder holds {CORPUS}, {QUERIES} and relevance."
         )
-    for number, row in json_lines(path, errors="surrogateescape"):
+    for number, row in json_lines(path):
         if not isinstance(row, dict):
             raise DataError(f"{path}, line {number}: not a JSON object.")
         yield number, row

@@ -8,8 +8,11 @@ from typing import Any
 
 from eyechart.datasets import prompt_pack
 from eyechart.errors import DataError, UsageError
-from eyechart.io.untrusted import parse_json, read_text
+from eyechart.io.untrusted import read_json, read_text, split_lines
 from eyechart.languages import MAIN, find_same, is_main
+
+_SPACE = " \t\r\u00a0\u3000"
+"""What is stripped from an entry; other characters that count as spaces were hardly meant."""
 
 
 def languages_in(folder: Path, stem: str = "classnames") -> list[str]:
@@ -31,7 +34,7 @@ def list_for(folder: Path, stem: str, language: str, *, allow_blank: bool = Fals
 
 def read_lines(path: Path, *, allow_blank: bool = False) -> tuple[str, ...]:
     """Read one entry a line, each stripped. A blank line would be a phantom entry, so it is an error."""
-    lines = [line.strip() for line in read_text(path).splitlines()]
+    lines = [line.strip(_SPACE) for line in split_lines(read_text(path))]
     for number, line in enumerate(lines, 1):
         if not line and not allow_blank:
             raise DataError(
@@ -96,7 +99,4 @@ def as_templates(entry: Any, file: str) -> tuple[tuple[str, ...], dict[str, tupl
 def _read(path: Path) -> Any:
     if path.suffix != ".json":
         return list(read_lines(path))
-    try:
-        return parse_json(read_text(path, UsageError))
-    except ValueError as error:
-        raise UsageError(f"{path} is not valid JSON ({error}).") from error
+    return read_json(path, UsageError)

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,7 @@ from eyechart.datasets.images import from_pixels
 from eyechart.datasets.layout import no_such_split, own_split
 from eyechart.datasets.lazy import LazyDataset
 from eyechart.errors import DataError, MissingExtraError, missing_extra
+from eyechart.io.digests import files_digest
 from eyechart.io.media import ImageRef
 from eyechart.types import DatasetSpec, Sample, digest_json
 
@@ -39,13 +42,19 @@ def open_tfds(spec: DatasetSpec) -> LazyDataset[int]:
     label = settings.get("label", "label")
     texts = read_class_texts(None, spec, _names(builder, label))
     info = class_info(spec, "classification", texts, str(builder.data_dir))
-    make = _Maker(rows, LABELS.get(label) or _Field(label), settings.get("scale", 1), spec.name)
-    tag = digest_json([str(builder.info.full_name), split, label, builder.info.dataset_size])
-    return LazyDataset(info, range(len(rows)), make, tag)
+    make = _RecordMaker(rows, LABELS.get(label) or _Field(label), settings.get("scale", 1), spec.name)
+    return LazyDataset(info, range(len(rows)), make, partial(_content, builder, split, label))
+
+
+def _content(builder: Any, split: str, label: str) -> str:
+    """Digest the records of the split and the small files that say how to read them."""
+    folder = Path(builder.data_dir)
+    files = {Path(path) for path in builder.info.splits[split].filepaths} | set(folder.glob("*.json"))
+    return digest_json([str(builder.info.full_name), split, label, files_digest(files, folder)])
 
 
 @dataclass(frozen=True)
-class _Maker:
+class _RecordMaker:
     rows: Sequence[Mapping[str, Any]]
     label: Callable[[Mapping[str, Any]], int]
     scale: int

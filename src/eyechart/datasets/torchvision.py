@@ -5,15 +5,19 @@ from __future__ import annotations
 import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from eyechart.datasets.classes import class_info, read_class_texts
+from eyechart.datasets.content import digest_samples
 from eyechart.datasets.images import from_pixels
 from eyechart.datasets.layout import own_split
 from eyechart.datasets.lazy import LazyDataset
 from eyechart.errors import DataError, missing_extra
+from eyechart.io.digests import files_digest
 from eyechart.io.media import ImageRef
+from eyechart.io.names import shown
 from eyechart.types import DatasetSpec, Sample, digest_json
 
 
@@ -33,7 +37,7 @@ def open_torchvision(spec: DatasetSpec) -> LazyDataset[int]:
     if settings.get("sort"):
         # torchvision lists these files as the file system does, which differs from machine to machine.
         order = sorted(order, key=lambda index: str(dataset[index][0]))
-    return LazyDataset(info, order, make, _tag(spec, settings))
+    return LazyDataset(info, order, make, partial(_content, spec, settings, make, order))
 
 
 @dataclass(frozen=True)
@@ -47,7 +51,7 @@ class _Maker:
         if isinstance(image, str | Path):
             path = Path(image)
             name = path.relative_to(self.root).as_posix() if path.is_relative_to(self.root) else path.name
-            return Sample(name, ImageRef.from_path(path), label=int(label))
+            return Sample(shown(name), ImageRef.from_path(path), label=int(label))
         return Sample(str(index), from_pixels(image, f"{self.root} image {index}"), label=int(label))
 
 
@@ -109,17 +113,15 @@ def _with_spaces(name: str, characters: str) -> str:
     return name
 
 
-def _tag(spec: DatasetSpec, settings: dict[str, Any]) -> str:
-    """Digest what was asked for and the sizes of the files at the top of the data's folder."""
-    folders = [path for pattern in settings.get("present", ()) for path in sorted(Path(spec.root).glob(pattern))]
-    sizes = [
-        [file.name, file.stat().st_size]
-        for folder in folders
-        if folder.is_dir()
-        for file in sorted(folder.iterdir())
-        if file.is_file()
-    ]
-    return digest_json([settings["dataset"], settings.get("arguments"), spec.split, sizes])
+def _content(spec: DatasetSpec, settings: dict[str, Any], make: _Maker, order: Sequence[int]) -> str:
+    """Digest the samples if images are files; arrays would have to be encoded, so the files that hold them stand in."""
+    folders = [path for pattern in settings.get("present", ()) for path in Path(spec.root).glob(pattern)]
+    files = [file for folder in folders for file in folder.rglob("*") if file.is_file()]
+    if not files or (order and make(order[0]).need_image().path is not None):
+        return digest_samples(map(make, order))
+    return digest_json(
+        [settings["dataset"], settings.get("arguments"), spec.split, files_digest(files, Path(spec.root))]
+    )
 
 
 def _short(error: BaseException) -> str:

@@ -11,11 +11,12 @@ s0000001.de.txt.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
 from eyechart.datasets.classes import CLASSNAMES, TEMPLATES, class_info, read_class_texts
+from eyechart.datasets.content import digest_info
 from eyechart.datasets.layout import is_url
 from eyechart.datasets.remote import Files, open_files
 from eyechart.datasets.targets import objective_texts, target_maker
@@ -25,7 +26,7 @@ from eyechart.errors import DataError
 from eyechart.io.progress import NoProgress, Progress
 from eyechart.io.untrusted import read_text
 from eyechart.languages import canonical, find_same, is_main
-from eyechart.types import DatasetInfo, DatasetSpec, Kind, Sample, digest_json
+from eyechart.types import DatasetInfo, DatasetSpec, Kind, Notice, Sample, digest_json
 
 MAX_SHARDS = 100_000
 _KINDS: dict[str, Kind] = {"": "classification", "retrieval": "retrieval", "multilabel": "multilabel"}
@@ -57,7 +58,17 @@ class WebDataset:
 
     @cached_property
     def info(self) -> DatasetInfo:
-        """Read the small files of the folder."""
+        """Read the small files of the folder; shards that nshards.txt does not count are noted."""
+        found = self._description()
+        unread = self.files.unread(self.spec.split, len(self._sizes))
+        if not unread:
+            return found
+        text = (
+            f"nshards.txt says {len(self._sizes)}, so {len(unread)} more tar files are not read, such as {unread[0]}."
+        )
+        return replace(found, notes=(*found.notes, Notice("unread_shards", len(unread), text)))
+
+    def _description(self) -> DatasetInfo:
         spec, kind = self.spec, self._kind
         if kind == "retrieval":
             return DatasetInfo(spec.name, kind, spec.split, spec.language, source=self.files.address)
@@ -92,12 +103,12 @@ class WebDataset:
 
     def shards(self) -> Sequence[FileShard]:
         """List the tar files that nshards.txt counts."""
-        make = target_maker(self._kind, self.spec)
+        make = target_maker(self._kind, self.spec, len(self.info.classnames) if self._kind == "multilabel" else 0)
         return [FileShard(self.files, name, make) for name in self._sizes]
 
     def signature(self) -> str:
-        """Digest the sizes of the shards."""
-        return digest_json(list(self._sizes.values()))
+        """Digest the description and the versions of the shards; nothing is fetched that has one where it lies."""
+        return digest_json([digest_info(self.info), [self.files.version(name) for name in self._sizes]])
 
     def fetch(self, progress: Progress) -> None:
         """Bring all shards here."""

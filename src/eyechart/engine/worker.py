@@ -15,6 +15,9 @@ from eyechart.types import Job, digest_json
 CHUNK_BATCHES = 8
 """Batches of images per task: large enough to hide a millisecond of dispatch, small enough to share a dataset."""
 
+TEXT_ONLY = ("texts", "external")
+"""Kinds of datasets whose samples are no images."""
+
 
 class Worker:
     """Keeps one model loaded and does what it is told."""
@@ -43,7 +46,8 @@ def missing_images(job: Job, session: Session) -> list[str]:
     """List the samples of a job whose images an encoder has yet to embed."""
     if load_task(job.task).needs != "encoder":
         return []
-    return embeddings(job, session).missing_ids(session.manifest(job))
+    manifest = session.manifest(job)
+    return [] if manifest.info.kind in TEXT_ONLY else embeddings(job, session).missing_ids(manifest)
 
 
 def embeddings(job: Job, session: Session) -> StoredEmbeddings:

@@ -1,16 +1,17 @@
-"""A generator behind the response store: what was answered once is read, what is missing is asked and kept."""
+"""A generator behind the response store: what was answered once is read, what is missing is generated and kept."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from eyechart.errors import DataError, EyechartError
+from eyechart.models.client import used_by
 from eyechart.models.lazy import LazyModel
 from eyechart.store.answers import Responses, ResponseStore, prompt_key
-from eyechart.types import Answer, BatchGenerator, ModelCard, Notice, Prompt
+from eyechart.types import Answer, BatchGenerator, Message, ModelCard, Notice, Prompt
 
 
 def is_answer(answer: Answer) -> bool:
@@ -28,13 +29,31 @@ class StoredAnswers:
     """Which answers are worth keeping; the others are not stored, so the next run generates them again."""
     stored: int = field(default=0, init=False)
     """Prompts that were answered from the store."""
-    asked: int = field(default=0, init=False)
+    generated: int = field(default=0, init=False)
     """Distinct prompts that were sent to the generator."""
+    before: Mapping[str, int] = field(init=False)
+    """What the budget had seen when this began."""
+
+    def __post_init__(self) -> None:
+        self.before = used_by(self.model.spec)
 
     @property
     def card(self) -> ModelCard:
         """Describe the generator."""
         return self.model.card
+
+    def spent(self) -> dict[str, int]:
+        """Return how many prompts were answered from the store and anew, and what that has cost; every try counts."""
+        costs = {name: count - self.before[name] for name, count in used_by(self.model.spec).items()}
+        return {"from_store": self.stored, "asked": self.generated, **costs}
+
+    def unanswered(self, prompts: Iterable[Prompt]) -> list[str]:
+        """Return the ids of the prompts that have no stored answer, without loading the generator."""
+        if self.model.known_card is None and not self.model.remote:
+            return [prompt.id for prompt in prompts]
+        table = self.table
+        table.refresh()
+        return [prompt.id for prompt in prompts if not _is_stored(table, prompt)]
 
     def notices(self) -> list[Notice]:
         """Return what the model had to say, and how many stored answers were damaged."""
@@ -76,6 +95,13 @@ class StoredAnswers:
             yield from ((name, sorter.answers[key]) for name in names[1:])
 
 
+def _is_stored(table: Responses, prompt: Prompt) -> bool:
+    try:
+        return table.get(prompt_key(prompt.messages)) is not None
+    except DataError:  # an image that cannot be read will not be sent
+        return True
+
+
 def _generate(
     model: LazyModel, expected: str, prompts: Iterable[Prompt], keep: Callable[[str, Answer], None]
 ) -> Iterator[tuple[str, Answer]]:
@@ -91,8 +117,12 @@ def _generate(
         yield prompt.id, answer
 
 
+def _loaded(message: Message) -> Message:
+    return replace(message, parts=tuple(part if isinstance(part, str) else part.load() for part in message.parts))
+
+
 class _Sorter:
-    """Parts the prompts into those that are answered already, copies of others, and those to ask.
+    """Parts the prompts into those that are answered already, copies of others, and those to generate.
 
     `missing` and `keep` may run in another thread than the consumer: lists only grow, and nothing is looked up before
     it was put in place.
@@ -108,7 +138,7 @@ class _Sorter:
     def missing(self) -> Iterator[Prompt]:
         for prompt in self.prompts:
             try:
-                key = prompt_key(prompt.messages, self.repeat)
+                key, messages = self._looked_up(prompt)
             except DataError as error:
                 self._ready.append((prompt.id, Answer("", error=error.message)))
                 continue
@@ -118,9 +148,17 @@ class _Sorter:
                 self.owner.stored += 1
                 self._ready.append((prompt.id, answer))
             else:
-                self.owner.asked += 1
+                self.owner.generated += 1
                 self.names[key] = [prompt.id]
-                yield Prompt(key, prompt.messages)
+                yield Prompt(key, messages)
+
+    def _looked_up(self, prompt: Prompt) -> tuple[str, tuple[Message, ...]]:
+        """Return the key of a prompt and what is sent: the key of a new one is that of the very bytes that are sent."""
+        key = prompt_key(prompt.messages, self.repeat)
+        if key in self.names or self.table.get(key) is not None:
+            return key, prompt.messages
+        messages = tuple(_loaded(message) for message in prompt.messages)
+        return prompt_key(messages, self.repeat), messages
 
     def keep(self, key: str, answer: Answer) -> None:
         try:

@@ -14,7 +14,7 @@ from eyechart.io.stopwatch import Stopwatch
 from eyechart.manifest import Embedded, Failure, Manifest
 from eyechart.metrics.vectors import Vectors
 from eyechart.models.lazy import LazyModel
-from eyechart.store.vectors import EmbeddingStore, Table, text_digests
+from eyechart.store.vectors import EmbeddingStore, VectorTable, text_digests
 from eyechart.types import ModelCard, Notice, OnError, Sample
 
 Wanted = TypeVar("Wanted", bound=Sized)
@@ -78,7 +78,7 @@ class StoredEmbeddings:
             vectors = table.get(manifest.digests[kept])
         return Embedded(vectors, kept, tuple(failures))
 
-    def _table(self, role: str = "image") -> Table:
+    def _table(self, role: str = "image") -> VectorTable:
         return self.store.table(self.card.fingerprint, role)
 
     def _settled(self, missing: Callable[[], Wanted]) -> Wanted:
@@ -151,6 +151,10 @@ class StoredEmbeddings:
             length = self.card.context_length
             message = f"{self._truncated} texts are longer than the {length} tokens that the model reads."
             found.append(Notice("truncated_texts", self._truncated, message))
+        parts = [part for role in ("image", "text", "text-cut") for part in self._table(role).damaged]
+        if parts:
+            message = f"{len(parts)} parts of the embedding store were damaged; what they held was computed again."
+            found.append(Notice("damaged_store", len(parts), message))
         return found + self.backoff.notices()
 
 

@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 from eyechart.errors import DataError, ModelError, UsageError
 from eyechart.inference.backoff import BatchBackoff, stack
-from eyechart.io.media import to_rgb
+from eyechart.io.media import ImageRef, to_rgb
 from eyechart.io.progress import Bar
 from eyechart.io.stopwatch import Stopwatch
 from eyechart.manifest import Failure
 from eyechart.models.lazy import LazyModel
-from eyechart.store.vectors import Table
+from eyechart.store.vectors import VectorTable
 from eyechart.types import OnError, Sample
 
 FLUSH_ROWS = 4096
@@ -31,7 +31,7 @@ FLUSH_SECONDS = 20.0
 class _Buffer:
     """Vectors on their way to the store."""
 
-    table: Table
+    table: VectorTable
     watch: Stopwatch
     keys: list[bytes] = field(default_factory=list)
     vectors: list[NDArray[np.float32]] = field(default_factory=list)
@@ -58,7 +58,7 @@ class _Buffer:
 def embed_images(
     samples: Iterable[tuple[bytes, Sample]],
     model: LazyModel,
-    table: Table,
+    table: VectorTable,
     *,
     batch_size: int,
     workers: int,
@@ -122,11 +122,13 @@ def _prepared(
 ) -> Iterator[tuple[bytes, Sample, Future[NDArray[np.float32]]]]:
     """Yield samples in order with their transformed image, working at most ``ahead`` images in advance."""
 
-    def prepare(sample: Sample) -> NDArray[np.float32]:
+    def prepare(key: bytes, sample: Sample) -> NDArray[np.float32]:
         with watch.phase("decode"):
-            image = (
-                own_decode(model, sample) if "decoder" in model.spec.options else to_rgb(sample.need_image().decode())
-            )
+            ref = sample.need_image().load()
+            if ref.digest() != key:
+                # Its vector would be stored under the name of what was there before, for ever.
+                raise DataError("the image changed after the dataset was read", advice="Run again.")
+            image = own_decode(model, ref) if "decoder" in model.spec.options else to_rgb(ref.decode())
         encoder = model.load()
         with watch.phase("transform"):
             prepared: NDArray[np.float32] = encoder.prepare_image(image)
@@ -136,7 +138,7 @@ def _prepared(
         waiting: deque[tuple[bytes, Sample, Future[NDArray[np.float32]]]] = deque()
         try:
             for key, sample in watch.each("read", samples):
-                waiting.append((key, sample, pool.submit(prepare, sample)))
+                waiting.append((key, sample, pool.submit(prepare, key, sample)))
                 if len(waiting) > ahead:
                     yield waiting.popleft()
             while waiting:
@@ -146,19 +148,19 @@ def _prepared(
                 future.cancel()
 
 
-def own_decode(model: LazyModel, sample: Sample) -> Any:
+def own_decode(model: LazyModel, ref: ImageRef) -> Any:
     """Decode with the model's own decoder, for a family that offers a choice."""
     decode = getattr(model.load(), "decode", None)
     if decode is None:
         raise UsageError(f"{model.spec.label} has no decoder to choose.", advice="Leave out --model_option decoder.")
-    return decode(sample.need_image())
+    return decode(ref)
 
 
 def embed_texts(
     texts: list[str],
     keys: NDArray[np.uint8],
     model: LazyModel,
-    tables: tuple[Table, Table],
+    tables: tuple[VectorTable, VectorTable],
     *,
     batch_size: int,
     language: str,

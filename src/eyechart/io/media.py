@@ -13,7 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from eyechart.errors import DataError
-from eyechart.io.digests import digest_bytes
+from eyechart.io.depth import eight_bits, known_range
+from eyechart.io.digests import digest_bytes, file_digest
+from eyechart.io.names import shown
+from eyechart.io.whole import damage_of
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -44,7 +47,7 @@ class ImageRef:
     @classmethod
     def from_path(cls, path: Path) -> ImageRef:
         """Refer to a file without reading it."""
-        return cls(source=str(path), path=path)
+        return cls(source=shown(path), path=path)
 
     def crop(self, left: int, upper: int, right: int, lower: int) -> ImageRef:
         """Refer to a part of the image; it is cut out when the image is decoded."""
@@ -56,23 +59,38 @@ class ImageRef:
         """Return the encoded bytes."""
         if self.data is not None:
             return self.data
+        try:
+            return self._file().read_bytes()
+        except OSError as error:
+            raise self._unreadable(error) from error
+
+    def load(self) -> ImageRef:
+        """Return the same image with its bytes in memory: its digest and its pixels are then of the same bytes."""
+        return replace(self, data=self.read())
+
+    def digest(self) -> bytes:
+        """Return the content digest, the image's name in the embedding store; a file that is as it was is not read."""
+        content = file_digest(self._file()) if self.data is None else digest_bytes(self.data)
+        return digest_bytes(content + repr(self.box).encode()) if self.box else content
+
+    def _file(self) -> Path:
+        """Return the path of a plain file of a decent size."""
         if self.path is None:
             raise DataError(f"{self.source}: the image has neither bytes nor a path.")
         try:
             found = self.path.stat()
-            if not stat.S_ISREG(found.st_mode):
-                raise DataError(f"{self.source}: not a plain file.", advice="Devices and pipes are not read.")
-            if found.st_size > MAX_BYTES:
-                raise DataError(
-                    f"{self.source}: the image file has {found.st_size} bytes, more than the limit of {MAX_BYTES}."
-                )
-            return self.path.read_bytes()
         except OSError as error:
-            raise DataError(f"{self.source}: cannot read the image ({error.strerror}).") from error
+            raise self._unreadable(error) from error
+        if not stat.S_ISREG(found.st_mode):
+            raise DataError(f"{self.source}: not a plain file.", advice="Devices and pipes are not read.")
+        if found.st_size > MAX_BYTES:
+            raise DataError(
+                f"{self.source}: the image file has {found.st_size} bytes, more than the limit of {MAX_BYTES}."
+            )
+        return self.path
 
-    def digest(self) -> bytes:
-        """Return the content digest, the image's name in the embedding store."""
-        return digest_bytes(self.read() + (repr(self.box).encode() if self.box else b""))
+    def _unreadable(self, error: OSError) -> DataError:
+        return DataError(f"{self.source}: cannot read the image ({error.strerror}).")
 
     def decode(self) -> Image.Image:
         """Decode the image completely, in its own mode.
@@ -93,13 +111,13 @@ def decode_image(data: bytes, source: str) -> Image.Image:
     try:
         image = open_image(data, source)
         image.load()
+        return known_range(image, source)
     except DataError:
         raise
     except Exception as error:
         # Pillow's plugins raise a dozen kinds of exception on hostile bytes; none of them is a fault of ours.
         reason = str(error) or type(error).__name__
         raise DataError(f"{source}: cannot decode the image ({reason}).") from error
-    return image
 
 
 def image_size(data: bytes, source: str) -> tuple[int, int]:
@@ -113,7 +131,7 @@ def image_size(data: bytes, source: str) -> tuple[int, int]:
 
 
 def open_image(data: bytes, source: str) -> Image.Image:
-    """Read an image's header and check its size, before any pixel is decoded."""
+    """Read an image's header and check its size and that it is whole, before any pixel is decoded."""
     from PIL import Image
 
     if len(data) > MAX_BYTES:
@@ -121,6 +139,9 @@ def open_image(data: bytes, source: str) -> Image.Image:
     Image.init()
     image = Image.open(io.BytesIO(data), formats=[name for name in FORMATS if name in Image.OPEN])
     _check_size(image.width, image.height, source)
+    damage = damage_of(data, str(image.format))
+    if damage:
+        raise DataError(f"{source}: cannot decode the image ({damage}).", advice="Copy or download it again.")
     return image
 
 
@@ -139,7 +160,12 @@ def _check_size(width: int, height: int, source: str) -> None:
 
 
 def to_rgb(image: Image.Image) -> Image.Image:
-    """Return the image in RGB, transparency dropped, before any transform: so do webdataset and torchvision."""
+    """Return the image in RGB, transparency dropped, before any transform: so do webdataset and torchvision.
+
+    Raises:
+        DataError: If its values have no known range.
+    """
+    image = eight_bits(image)
     if image.mode == "P" and "transparency" in image.info:
         # The same colours as a direct conversion, without Pillow's warning.
         image = image.convert("RGBA")

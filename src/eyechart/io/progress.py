@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Protocol, TextIO, TypeVar
 
+from eyechart.io.terminal import make_console, visible, write_message
+
 T = TypeVar("T")
 
 PLAIN_INTERVAL = 10.0
@@ -77,8 +79,7 @@ class _PlainBar:
         rate = self.done / seconds
         of = f"/{self.total}" if self.total else ""
         left = f", {(self.total - self.done) / rate:.0f} s left" if self.total and rate else ""
-        self.stream.write(f"{self.name}: {self.done}{of}, {rate:.1f}/s{left}\n")
-        self.stream.flush()
+        write_message(f"{self.name}: {self.done}{of}, {rate:.1f}/s{left}\n", self.stream)
 
 
 class PlainProgress:
@@ -96,17 +97,14 @@ class PlainProgress:
 
     def say(self, line: str) -> None:
         """Write the line."""
-        self.stream.write(line + "\n")
-        self.stream.flush()
+        write_message(f"{line}\n", self.stream)
 
 
 class RichProgress:
     """Bars with rate and time left, for a terminal."""
 
     def __init__(self) -> None:
-        from rich.console import Console
-
-        self.console = Console(stderr=True)
+        self.console = make_console(stderr=True)
 
     @contextmanager
     def step(self, name: str, total: int | None) -> Iterator[Bar]:
@@ -127,14 +125,14 @@ class RichProgress:
                 return Text(f"{task.finished_speed or task.speed or 0:.0f}/s", style="progress.data.speed")
 
         columns = (
-            TextColumn("{task.description:32}"),
+            TextColumn("{task.description:32}", markup=False),
             BarColumn(),
             MofNCompleteColumn(),
             Rate(),
             TimeRemainingColumn(elapsed_when_finished=True),
         )
         with Progress(*columns, console=self.console) as progress:
-            task = progress.add_task(name, total=total)
+            task = progress.add_task(visible(name), total=total)
 
             class Live:
                 def advance(self, count: int = 1) -> None:
@@ -144,7 +142,7 @@ class RichProgress:
 
     def say(self, line: str) -> None:
         """Print the line above the bars."""
-        self.console.print(line, markup=False, highlight=False)
+        self.console.print(line)
 
 
 def choose_progress(*, quiet: bool, stream: TextIO | None = None) -> Progress:

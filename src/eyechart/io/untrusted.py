@@ -5,6 +5,8 @@ Everything here takes memory in proportion to a limit, not to what a file happen
 
 from __future__ import annotations
 
+import codecs
+import io
 import json
 import math
 from collections.abc import Iterator
@@ -18,7 +20,11 @@ MAX_LINE = 64 * 1024 * 1024
 """Bytes of the longest line that is read; a longer one is no line of a dataset."""
 MAX_TEXT = 1_000_000
 """Characters of the longest caption, question or document that is given to a model."""
-_BOM = b"\xef\xbb\xbf"
+MAX_JSON = 1024 * 1024 * 1024
+"""Bytes of the largest JSON file that is read at once: annotations of a large dataset."""
+_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_ENCODINGS = (("gb2312", "GBK"), ("shift_jis", "SHIFT_JIS"), ("gbk", "GBK"), ("cp1252", "WINDOWS-1252"))
+"""What a text that is not UTF-8 may be, the strictest first."""
 
 
 def parse_json(text: str | bytes) -> Any:
@@ -29,32 +35,32 @@ def parse_json(text: str | bytes) -> Any:
         raise ValueError("nested too deeply") from None
 
 
-def text_lines(
-    path: Path, kind: type[EyechartError] = DataError, *, errors: str = "strict"
-) -> Iterator[tuple[int, str]]:
-    """Stream the lines of a UTF-8 file with their numbers; a byte order mark at the start is left out.
+def text_lines(path: Path, kind: type[EyechartError] = DataError) -> Iterator[tuple[int, str]]:
+    """Stream the lines of a text file with their numbers; a byte order mark at the start is left out.
 
     Raises:
-        EyechartError: Of the given kind, if a line is not UTF-8 or longer than `MAX_LINE`.
+        EyechartError: Of the given kind, if a line is no text (see `decode_text`) or longer than `MAX_LINE`.
     """
     with path.open("rb") as stream:
+        wide = stream.read(2) in _UTF16
+        stream.seek(0)
+        # Bytes tell where a line feed is, except where a character has two of them.
+        lines = io.TextIOWrapper(stream, "utf-16", newline="\n") if wide else stream
         for number in count(1):
-            line = stream.readline(MAX_LINE + 1)
+            try:
+                line = lines.readline(MAX_LINE + 1)
+            except UnicodeError as error:
+                raise kind(f"{path}, line {number}: not UTF-16 ({error}).") from error
             if not line:
                 return
             if len(line) > MAX_LINE:
                 raise kind(f"{path}, line {number}: longer than {MAX_LINE} bytes.")
-            try:
-                yield number, (line.removeprefix(_BOM) if number == 1 else line).decode("utf-8", errors)
-            except UnicodeDecodeError as error:
-                raise kind(f"{path}, line {number}: not UTF-8 ({error.reason}).") from error
+            yield number, line if isinstance(line, str) else decode_text(line, path, kind, first=number)
 
 
-def json_lines(
-    path: Path, kind: type[EyechartError] = DataError, *, errors: str = "strict"
-) -> Iterator[tuple[int, Any]]:
+def json_lines(path: Path, kind: type[EyechartError] = DataError) -> Iterator[tuple[int, Any]]:
     """Stream the values of a JSON-lines file with their line numbers; blank lines are left out."""
-    for number, line in text_lines(path, kind, errors=errors):
+    for number, line in text_lines(path, kind):
         if line.strip():
             try:
                 value = parse_json(line)
@@ -64,15 +70,65 @@ def json_lines(
 
 
 def read_text(path: Path, kind: type[EyechartError] = DataError) -> str:
-    """Read a small UTF-8 file (a list of class names, a number) at once."""
+    """Read a small text file (a list of class names, a number) at once."""
+    return _read(path, kind, MAX_LINE)
+
+
+def read_json(path: Path, kind: type[EyechartError] = DataError) -> Any:
+    """Read a JSON file at once."""
     try:
-        if path.stat().st_size > MAX_LINE:
-            raise kind(f"{path} is larger than {MAX_LINE} bytes.")
-        return path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise kind(f"{path} is not UTF-8 text ({error.reason}).") from error
+        return parse_json(_read(path, kind, MAX_JSON))
+    except ValueError as error:
+        raise kind(f"{path} is not valid JSON ({error}).") from error
+
+
+def _read(path: Path, kind: type[EyechartError], largest: int) -> str:
+    try:
+        if path.stat().st_size > largest:
+            raise kind(f"{path} is larger than {largest} bytes.")
+        return decode_text(path.read_bytes(), path, kind)
     except OSError as error:
         raise kind(f"Cannot read {path} ({error.strerror}).") from error
+
+
+def split_lines(text: str) -> list[str]:
+    """Split a text at line feeds alone, with or without a carriage return.
+
+    ``str.splitlines`` knows ten more characters (U+2028, a form feed, ...), and one of them within a class name would
+    shift every label after it.
+    """
+    return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")] if text else []
+
+
+def decode_text(data: bytes, path: Path, kind: type[EyechartError] = DataError, *, first: int = 1) -> str:
+    """Decode a file, or its line number ``first``: UTF-8, or UTF-16 with a byte order mark.
+
+    Raises:
+        EyechartError: Of the given kind, with the line and what the encoding may be instead.
+    """
+    wide = first == 1 and data[:2] in _UTF16
+    try:
+        text = data.decode("utf-16" if wide else "utf-8")
+    except UnicodeDecodeError as error:
+        line = first + data.count(b"\n", 0, error.start)
+        reason = f"{path}, line {line}: not {'UTF-16' if wide else 'UTF-8'} ({error.reason})."
+        likely = likely_encoding(data)
+        advice = f" It may be {likely}: iconv -f {likely} -t UTF-8" if likely else ""
+        raise kind(reason, advice=f"Save it as UTF-8.{advice}") from error
+    if text.count("\0") * 4 > len(text):
+        raise kind(f"{path}, line {first}: UTF-16 without its mark, or no text at all.", advice="Save it as UTF-8.")
+    return text.removeprefix("\ufeff") if first == 1 else text
+
+
+def likely_encoding(data: bytes) -> str:
+    """Guess what bytes that are not UTF-8 are; nothing if they are nothing usual."""
+    for codec, name in _ENCODINGS:
+        try:
+            data.decode(codec)
+        except UnicodeDecodeError:
+            continue
+        return name
+    return ""
 
 
 def is_file(path: Path) -> bool:

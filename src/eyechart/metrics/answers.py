@@ -9,14 +9,14 @@ import unicodedata
 from collections.abc import Callable, Mapping
 
 from eyechart.metrics.cells import as_text
-from eyechart.metrics.choices import (
+from eyechart.metrics.texts.choices import (
     Extraction,
     extract_first_letter,
     extract_sequence,
     extract_vlmeval,
     final_answer_line,
 )
-from eyechart.metrics.open_answers import (
+from eyechart.metrics.texts.open_answers import (
     OPEN_METRICS,
     anls,
     anls_distance,
@@ -26,8 +26,8 @@ from eyechart.metrics.open_answers import (
     relaxed_match,
     vqa_accuracy,
 )
-from eyechart.metrics.strict_choices import extract_strict
-from eyechart.metrics.vqa_text import clean_digits_and_articles, clean_punctuation, vqa_normalize
+from eyechart.metrics.texts.strict_choices import extract_strict
+from eyechart.metrics.texts.vqa_text import clean_digits_and_articles, clean_punctuation, vqa_normalize
 
 __all__ = [
     "EXTRACTORS",

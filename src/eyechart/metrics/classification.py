@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from eyechart.metrics.vectors import Vectors, distinct_rows
+from eyechart.metrics.vectors import Vectors, distinct_rows, zero_rows
 
 BLOCK_BYTES = 2 * 1024 * 1024
 """Scores are made in blocks of rows of at most this size."""
@@ -16,7 +19,7 @@ Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Ranking:
+class LabelRanking:
     """Where the true class stands for every sample, and who stands on top."""
 
     ranks: Ints
@@ -29,58 +32,92 @@ class Ranking:
     """How many samples' rank depends on the tie rule."""
 
 
-def rank_labels(images: Vectors, classes: Vectors, labels: Ints, *, top: int = 5) -> Ranking:
+@dataclass(frozen=True, slots=True)
+class _Candidates:
+    """Classes to choose from. Equal vectors are scored once, so that they tie exactly."""
+
+    columns: Vectors
+    """One column per distinct vector."""
+    column: Ints
+    """For each class, its column."""
+    copies: Ints
+    """For each column, how many classes have it."""
+    twins: Ints
+    """For each class, how many have its name and its vector, itself included."""
+    place: Ints
+    """For each class, how many of those stand before it."""
+    zero: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, classes: Vectors, names: Sequence[str] | None) -> _Candidates:
+        first, column, copies = distinct_rows(classes)
+        keys = list(zip(range(len(classes)) if names is None else names, column.tolist(), strict=True))
+        total, seen, place = Counter(keys), Counter[object](), []
+        for key in keys:
+            place.append(seen[key])
+            seen[key] += 1
+        twins = np.array([total[key] for key in keys], np.int64)
+        columns = np.ascontiguousarray(classes[first].T)
+        return cls(columns, column, copies, twins, np.array(place, np.int64), zero_rows(classes))
+
+
+def rank_labels(
+    images: Vectors, classes: Vectors, labels: Ints, names: Sequence[str] | None = None, *, top: int = 5
+) -> LabelRanking:
     """Rank all classes by cosine for each image and find the true one.
 
-    A class with exactly the same vector as another one (a duplicate name) is the same candidate listed twice:
-    the copies stand in class order, so the first one can be right and the later ones are one place behind.
-    This is how published ImageNet numbers treat its two duplicate names. Any other tie counts against the label.
+    Classes of one name and one vector are the same candidate listed twice: they stand in class order, so the first
+    one can be right and the later ones are one place behind. This is how published ImageNet numbers treat its two
+    duplicate names. Any other tie counts against the label; what has a zero vector is similar to nothing and stands
+    last.
 
     Args:
         images: Unit vectors of the images, (n, d).
         classes: Unit vectors of the classes, (c, d).
         labels: The true class of each image.
+        names: The names of the classes; without them, all are different.
         top: How many best classes to return.
     """
-    first, candidate, copies = distinct_rows(classes)
-    place = _place_among_copies(candidate)
+    those = _Candidates.of(classes, names)
     top = min(top, len(classes))
     n = len(images)
     ranks, best = np.empty(n, np.int64), np.empty((n, top), np.int64)
     best_scores, own_scores = np.empty((n, top), np.float32), np.empty(n, np.float32)
     ties = 0
     step = max(1, BLOCK_BYTES // (8 * max(1, len(classes))))
-    distinct = np.ascontiguousarray(classes[first].T)
     for start in range(0, n, step):
         rows = slice(start, min(start + step, n))
-        scores = images[rows] @ distinct
+        scores = images[rows] @ those.columns
         label = labels[rows]
-        own = np.take_along_axis(scores, candidate[label][:, None], axis=1)
-        above = (scores > own) @ copies
-        tied = (scores == own) @ copies - copies[candidate[label]]
-        ranks[rows] = above + tied + place[label] + 1
+        own = np.take_along_axis(scores, those.column[label][:, None], axis=1)
+        above = (scores > own) @ those.copies
+        tied = (scores == own) @ those.copies - those.twins[label]
+        said_nothing = those.zero[label] | zero_rows(images[rows])
+        ranks[rows] = np.where(said_nothing, len(classes), above + tied + those.place[label] + 1)
         ties += int((tied > 0).sum())
         own_scores[rows] = own[:, 0]
-        best[rows], best_scores[rows] = _top(scores[:, candidate], top)
-    return Ranking(ranks, best, best_scores, own_scores, ties)
+        best[rows], best_scores[rows] = _top(scores[:, those.column], top)
+    return LabelRanking(ranks, best, best_scores, own_scores, ties)
 
 
-def first_choices(images: Vectors, classes: Vectors, labels: Ints) -> NDArray[np.bool_]:
+def first_choices(
+    images: Vectors, classes: Vectors, labels: Ints, names: Sequence[str] | None = None
+) -> NDArray[np.bool_]:
     """Tell for each image whether the true class ranks first; the same as `rank_labels`, and nothing else of it."""
-    first, candidate, _ = distinct_rows(classes)
-    distinct = np.ascontiguousarray(classes[first].T)
-    alone = _place_among_copies(candidate)[labels] == 0
+    those = _Candidates.of(classes, names)
+    alone = (those.place == 0) & (those.copies[those.column] == those.twins)
+    possible = alone & ~those.zero
     out = np.empty(len(images), bool)
-    step = max(1, BLOCK_BYTES // (8 * len(first)))
+    step = max(1, BLOCK_BYTES // (8 * those.columns.shape[1]))
     for start in range(0, len(images), step):
         rows = slice(start, start + step)
-        scores = images[rows] @ distinct
-        own = np.take_along_axis(scores, candidate[labels[rows]][:, None], axis=1)
-        out[rows] = np.count_nonzero(scores >= own, axis=1) == 1
-    return np.asarray(out & alone, bool)
+        scores = images[rows] @ those.columns
+        own = np.take_along_axis(scores, those.column[labels[rows]][:, None], axis=1)
+        out[rows] = (np.count_nonzero(scores >= own, axis=1) == 1) & ~zero_rows(images[rows])
+    return np.asarray(out & possible[labels], bool) if len(classes) > 1 else np.ones(len(images), bool)
 
 
-def rank_scores(scores: Vectors, labels: Ints, *, top: int = 5) -> Ranking:
+def rank_scores(scores: Vectors, labels: Ints, *, top: int = 5) -> LabelRanking:
     """Rank classes by given scores, shape (n, classes), such as a probe's. Every tie counts against the label.
 
     A label beyond the columns (a class that was never learnt) stands behind all of them.
@@ -93,10 +130,10 @@ def rank_scores(scores: Vectors, labels: Ints, *, top: int = 5) -> Ranking:
     ties = int((inside & (reached > (scores > own).sum(axis=1) + 1)).sum())
     best, best_scores = _top(scores, top)
     own_scores = np.where(inside, own[:, 0], -np.inf).astype(np.float32)
-    return Ranking(ranks.astype(np.int64), best, best_scores, own_scores, ties)
+    return LabelRanking(ranks.astype(np.int64), best, best_scores, own_scores, ties)
 
 
-def predicted_classes(ranking: Ranking, labels: Ints) -> Ints:
+def predicted_classes(ranking: LabelRanking, labels: Ints) -> Ints:
     """Return the class that counts as predicted: the best one, and where the label only ties for it, another one."""
     first = ranking.top[:, 0]
     if ranking.top.shape[1] == 1:
@@ -113,16 +150,6 @@ def f1_macro(predictions: Ints, labels: Ints) -> float:
     return float(np.mean(2 * hits[judged] / total[judged]))
 
 
-def _place_among_copies(candidate: Ints) -> Ints:
-    """For each class, how many earlier classes have the same vector."""
-    place = np.zeros(len(candidate), np.int64)
-    seen: dict[int, int] = {}
-    for i, group in enumerate(candidate.tolist()):
-        place[i] = seen.get(group, 0)
-        seen[group] = place[i] + 1
-    return place
-
-
 def _top(scores: Vectors, k: int) -> tuple[Ints, Vectors]:
     """Return the k best columns of each row and their scores, equal scores in column order."""
     order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
@@ -136,12 +163,18 @@ def per_class_recall(correct: NDArray[np.bool_], labels: Ints, n_classes: int) -
     return {int(i): float(hits[i] / total[i]) for i in np.flatnonzero(total)}
 
 
-def average_precision(scores: Vectors, present: NDArray[np.bool_]) -> float:
+def average_precision(scores: NDArray[np.floating[Any]], present: NDArray[np.bool_]) -> float:
     """Non-interpolated average precision of one class: mean precision at each positive, in order of score.
 
     Among equal scores the negatives come first. Without ties this is sklearn's ``average_precision_score``.
     """
+    _, places = ranked_positives(scores, present)
+    return float(np.mean(np.arange(1, len(places) + 1) / (places + 1))) if len(places) else float("nan")
+
+
+def ranked_positives(
+    scores: NDArray[np.floating[Any]], present: NDArray[np.bool_]
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Order samples by falling score, the negatives first among equals; return the order and the positives' places."""
     order = np.lexsort((present, -scores))
-    hits = present[order]
-    positions = np.flatnonzero(hits) + 1
-    return float(np.mean(np.arange(1, len(positions) + 1) / positions)) if len(positions) else float("nan")
+    return order, np.flatnonzero(present[order])

@@ -9,13 +9,13 @@ puts the greater document id first, and this module puts the less relevant docum
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from eyechart.metrics.retrieval import BLOCK_BYTES, Positives
-from eyechart.metrics.vectors import Vectors, distinct_rows
+from eyechart.metrics.search import LOWEST, Gallery, Positives, RankCounter, tiles
+from eyechart.metrics.vectors import Vectors
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -59,7 +59,7 @@ def rank_relevant(
 ) -> RelevantRanks:
     """Rank the whole gallery by dot product for each query and find all its relevant items.
 
-    The score matrix never exists as a whole: memory is bounded by `BLOCK_BYTES`.
+    The score matrix never exists as a whole, and ranks are those of float64 scores: see `eyechart.metrics.search`.
 
     Args:
         queries: One row per query; unit length for cosine.
@@ -67,29 +67,21 @@ def rank_relevant(
         positives: The relevant items of each query.
         gains: How relevant each of them is, above 0; without it, 1.
     """
-    first, item_of, copies = distinct_rows(gallery)
-    weights = None if bool((copies == 1).all()) else copies
-    columns = np.ascontiguousarray(gallery[first].T)
-    ends = np.append(positives.starts[1:], len(positives.items))
-    above, level = np.empty(len(positives.items), np.int64), np.empty(len(positives.items), np.int64)
-    own = np.empty(len(positives.items), np.float32)
-    step = max(1, BLOCK_BYTES // (5 * len(first)))
-    for start in range(0, len(queries), step):
-        rows = np.arange(start, min(start + step, len(queries)))
-        scores = queries[rows] @ columns
-        for offset in range(int((ends - positives.starts)[rows].max())):
-            has = positives.starts[rows] + offset < ends[rows]
-            at = positives.starts[rows[has]] + offset
-            score = scores[has, item_of[positives.items[at]]]
-            own[at] = score
-            above[at] = _count(scores[has] > score[:, None], weights)
-            level[at] = _count(scores[has] == score[:, None], weights)
-    return _order(above, level, own, positives.starts, gains)
-
-
-def _count(mask: NDArray[np.bool_], weights: Ints | None) -> Ints:
-    """Count the true columns of each row, each as often as its weight says."""
-    return np.asarray(np.count_nonzero(mask, axis=1) if weights is None else mask @ weights, np.int64)
+    searched = Gallery(queries, gallery)
+    own, query = searched.own_scores(positives), positives.queries()
+    place = np.arange(len(own)) - positives.starts[query]
+    layers = [np.flatnonzero(place == offset) for offset in range(int(place.max()) + 1)]
+    counters = [RankCounter(searched, query[at], own[at], positives.items[at]) for at in layers]
+    for tile in tiles(queries, gallery, positives):
+        for counter in counters:
+            counter.count(tile)
+    above, equal = np.empty(len(own), np.int64), np.empty(len(own), np.int64)
+    for at, counter in zip(layers, counters, strict=True):
+        above[at], equal[at] = counter.above, counter.equal
+    found = _order(above, equal, own, positives.starts, gains)
+    # A zero vector stands behind everything wrong, which is a tie as well.
+    blind = np.logical_or.reduceat((own == LOWEST) & (above > 0), positives.starts)
+    return replace(found, tied=found.tied | blind)
 
 
 def rank_in_lists(items: Ints, scores: Floats, positives: Positives, gains: Floats | None = None) -> RelevantRanks:
@@ -101,25 +93,26 @@ def rank_in_lists(items: Ints, scores: Floats, positives: Positives, gains: Floa
         positives: The relevant items of each query, found or not.
         gains: How relevant each of them is, above 0; without it, 1.
     """
-    row = np.repeat(np.arange(len(items)), positives.counts())
-    above, level = np.full(len(row), NOT_FOUND), np.ones(len(row), np.int64)
+    row = positives.queries()
+    above, equal = np.full(len(row), NOT_FOUND), np.zeros(len(row), np.int64)
     own = np.full(len(row), -np.inf)
-    real = items >= 0
+    ends = np.append(positives.starts, len(positives.items))
     for at, (query, item) in enumerate(zip(row, positives.items, strict=True)):
         found = np.flatnonzero(items[query] == item)
         if len(found):
             own[at] = scores[query, found[0]]
-            above[at] = np.count_nonzero(real[query] & (scores[query] > own[at]))
-            level[at] = np.count_nonzero(real[query] & (scores[query] == own[at]))
-    return _order(above, level, own, positives.starts, gains)
+            wrong = (items[query] >= 0) & ~np.isin(items[query], positives.items[ends[query] : ends[query + 1]])
+            above[at] = np.count_nonzero(wrong & (scores[query] > own[at]))
+            equal[at] = np.count_nonzero(wrong & (scores[query] == own[at]))
+    return _order(above, equal, own, positives.starts, gains)
 
 
-def _order(above: Ints, level: Ints, own: NDArray[np.floating], starts: Ints, gains: Floats | None) -> RelevantRanks:
+def _order(above: Ints, equal: Ints, own: Floats, starts: Ints, gains: Floats | None) -> RelevantRanks:
     """Turn counts into ranks: among equal scores the less relevant stand first, the relevant last.
 
     Args:
-        above: For each relevant item, how many items have a higher score, or `NOT_FOUND`.
-        level: How many have the same score, itself included.
+        above: For each relevant item, how many wrong items have a higher score, or `NOT_FOUND`.
+        equal: How many wrong items have the same score.
         own: Its score.
         starts: The first entry of each query.
         gains: How relevant it is.
@@ -127,19 +120,17 @@ def _order(above: Ints, level: Ints, own: NDArray[np.floating], starts: Ints, ga
     weights = np.ones(len(above)) if gains is None else np.asarray(gains, np.float64)
     query = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(above))))
     order = np.lexsort((weights, -own, query))
-    above, level, weights, own = above[order], level[order], weights[order], own[order]
-    opens = np.ones(len(order), bool)
-    opens[1:] = (own[1:] != own[:-1]) | (query[1:] != query[:-1])
-    group = np.cumsum(opens) - 1
-    size = np.bincount(group, minlength=1)[group]
-    place = np.arange(len(order)) - np.flatnonzero(opens)[group]
+    above, equal, weights, own = above[order], equal[order], weights[order], own[order]
     found = above != NOT_FOUND
     ranks = np.full(len(order), NOT_FOUND)
-    ranks[found] = above[found] + (level - size + place + 1)[found]
+    # The relevant items before it in the query are those with a higher score, or with the same and a smaller gain.
+    ranks[found] = (above + equal + np.arange(len(order)) - starts[query] + 1)[found]
+    opens = np.ones(len(order), bool)
+    opens[1:] = (own[1:] != own[:-1]) | (query[1:] != query[:-1])
     heads = np.flatnonzero(opens)
-    mixed = (np.maximum.reduceat(weights, heads) > np.minimum.reduceat(weights, heads))[group]
+    mixed = (np.maximum.reduceat(weights, heads) > np.minimum.reduceat(weights, heads))[np.cumsum(opens) - 1]
     tied = np.zeros(len(starts), bool)
-    np.logical_or.at(tied, query, found & ((level > size) | mixed))
+    np.logical_or.at(tied, query, found & ((equal > 0) | mixed))
     return RelevantRanks(ranks, weights, starts, tied)
 
 

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
-from eyechart.stats import chance_hit_rate
 
-Floats = NDArray[np.float64]
+def chance_hit_rate(gallery: int, positives: int, k: int) -> float:
+    """Probability that one of `positives` right items is among the top k of a randomly ordered gallery.
+
+    1 - C(N - p, k) / C(N, k), summed as logarithms because the binomials overflow. This is the chance level
+    of what CLIP papers call recall@k (a hit rate). A k beyond the gallery means the whole gallery.
+    """
+    if not 0 <= positives <= gallery or k < 0:
+        raise ValueError(f"need 0 <= positives <= gallery and k >= 0, not {positives}, {gallery} and {k}")
+    k = min(k, gallery)
+    if positives + k > gallery:
+        return 1.0
+    few, many = sorted((positives, k))  # the ratio is symmetric in the two: walk along the smaller
+    log_miss = math.fsum(math.log1p(-many / (gallery - i)) for i in range(few))
+    return -math.expm1(log_miss)
 
 
 def hit_rate(gallery: int, found: int, total: int, k: int) -> float:  # noqa: ARG001 - one signature for all

@@ -2,53 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from eyechart.metrics.vectors import Vectors, distinct_rows
+from eyechart.metrics.search import (
+    DENSE,
+    FLOAT64_SHARE,
+    Floats,
+    Gallery,
+    Ints,
+    Positives,
+    RankCounter,
+    dots,
+    rounding_error,
+    tiles,
+)
+from eyechart.metrics.vectors import Flags, Vectors, distinct_rows, zero_rows
+
+__all__ = ["Positives", "Ranks", "hit_rate", "rank_both_ways", "rank_positives", "top_items"]
 
 BLOCK_BYTES = 64 * 1024 * 1024
-"""Scores are made in blocks of at most this size, whatever the size of the gallery."""
-PAIRS_BYTES = 8 * 1024 * 1024
-"""Single pairs are multiplied in blocks of about this size."""
-TILE = (512, 8192)
-"""Rows and columns of the part of the score matrix that exists at a time."""
-DENSE = 32
-"""If more than one pair in this many needs float64, the whole tile is computed so."""
-FLOAT64_SHARE = 2.0**-29
-"""How much less float64 rounds than float32."""
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
-
-
-@dataclass(frozen=True, slots=True)
-class Positives:
-    """Which gallery items are right for each query, as one flat list with the start of each query's part."""
-
-    items: Ints
-    starts: Ints
-    """One entry per query; no query is without a right answer."""
-
-    @classmethod
-    def one_each(cls, items: Ints) -> Positives:
-        """Each query has exactly one right answer."""
-        return cls(items, np.arange(len(items)))
-
-    @classmethod
-    def inverse(cls, owner: Ints, n: int) -> Positives:
-        """Query q has every item whose owner is q as right answer (captions of an image)."""
-        items = np.argsort(owner, kind="stable")
-        counts = np.bincount(owner, minlength=n)
-        return cls(items, np.concatenate([[0], np.cumsum(counts)[:-1]]))
-
-    def counts(self) -> Ints:
-        """Return the number of right answers of each query."""
-        return np.diff(np.append(self.starts, len(self.items)))
+"""The best items are looked for in blocks of scores of at most this size, whatever the size of the gallery."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +33,7 @@ class Ranks:
     ranks: Ints
     """1 is best; wrong items with the same score stand before the right one."""
     tied: Flags
-    """Whether a wrong item has the same score as the best right one."""
+    """Whether a wrong item stands before the best right one although its score is not higher."""
 
 
 def rank_positives(queries: Vectors, gallery: Vectors, positives: Positives) -> Ranks:
@@ -67,142 +42,53 @@ def rank_positives(queries: Vectors, gallery: Vectors, positives: Positives) -> 
     Hit rate at k is then the share of ranks up to k. That is what the CLIP literature calls recall@k: at least
     one right answer among the first k, however many right answers there are.
 
-    The score matrix never exists as a whole, only one `TILE` of it. Ranks are those of float64 scores, so they do not
-    depend on tiles, threads or the linear algebra library: see `_Search`.
+    The score matrix never exists as a whole, only one tile of it. Ranks are those of float64 scores, so they do not
+    depend on tiles, threads or the linear algebra library: see `eyechart.metrics.search`.
     """
-    asked = np.repeat(np.arange(len(queries)), positives.counts())
-    search = _Search(queries, gallery, positives, _dots(queries, gallery, asked, positives.items))
-    for rows, columns, scores in _tiles(queries, gallery, positives):
-        search.count(scores, rows, columns)
-    return search.ranks()
+    searched = Gallery(queries, gallery)
+    counter = _counter(searched, positives, searched.own_scores(positives))
+    for tile in tiles(queries, gallery, positives):
+        counter.count(tile)
+    return _ranks(counter)
 
 
-def rank_both_ways(images: Vectors, texts: Vectors, owner: Ints) -> tuple[Ranks, Ranks]:
+def rank_both_ways(images: Vectors, texts: Vectors, owner: Ints, text: Ints | None = None) -> tuple[Ranks, Ranks]:
     """Rank images for each text and texts for each image in one pass: half the work of two.
 
     Args:
         images: One row per image.
-        texts: One row per caption.
-        owner: For each caption, the position of its image; no image is without a caption.
+        texts: One row per text.
+        owner: For each pair of a text and an image that belong together, the image; none is without a text.
+        text: The text of each pair; without it, each text belongs to one image and they stand in order.
 
     Returns:
         The ranks of the images (one per text) and of the texts (one per image).
     """
-    to_images, to_texts = Positives.one_each(owner), Positives.inverse(owner, len(images))
-    own = _dots(texts, images, np.arange(len(texts)), owner)
-    for_texts = _Search(texts, images, to_images, own)
-    for_images = _Search(images, texts, to_texts, own[to_texts.items])
-    for rows, columns, scores in _tiles(texts, images, to_images):
-        for_texts.count(scores, rows, columns)
-        for_images.count(scores.T, columns, rows)
-    return for_texts.ranks(), for_images.ranks()
+    text = np.arange(len(texts)) if text is None else text
+    to_images = Positives.of_pairs(text, owner, len(texts))
+    to_texts = Positives.of_pairs(owner, text, len(images))
+    for_texts, for_images = Gallery(texts, images), Gallery(images, texts)
+    by_text = _counter(for_texts, to_images, for_texts.own_scores(to_images))
+    by_image = _counter(for_images, to_texts, for_images.own_scores(to_texts))
+    for tile in tiles(texts, images, to_images):
+        by_text.count(tile)
+        by_image.count(tile.turned)
+    return _ranks(by_text), _ranks(by_image)
 
 
-class _Search:
-    """Counts, tile by tile, how many wrong items reach the best right answer of each query.
-
-    A float32 product is fast but rounds, and differently at different places of a matrix. How much is bounded: by
-    dim * 2**-24 times the lengths of both vectors. What is farther than that from the right answer's score (which is
-    computed in float64) is decided by float32; the few pairs that are nearer are computed again in float64.
-    """
-
-    def __init__(self, queries: Vectors, gallery: Vectors, positives: Positives, own: Floats) -> None:
-        """Set up the counts; ``own`` are the scores of the right answers, in the order of ``positives``."""
-        self.queries, self.gallery = queries, gallery
-        _, self.same, _ = distinct_rows(gallery)
-        right = np.repeat(np.arange(len(queries)), positives.counts())
-        self.best: Floats = np.maximum.reduceat(own, positives.starts)
-        # A query may have several right answers with its best score: all copies of one row have one number.
-        best = np.flatnonzero(own == self.best[right])
-        self.best_row = np.empty(len(queries), np.int64)
-        self.best_row[right[best]] = self.same[positives.items[best]]
-        self.error: Floats = (gallery.shape[1] + 1) * 2.0**-24 * _lengths(queries) * _lengths(gallery).max(initial=0)
-        self.low = np.nextafter((self.best - self.error).astype(np.float32), np.float32(-np.inf))
-        self.high = np.nextafter((self.best + self.error).astype(np.float32), np.float32(np.inf))
-        self.above = np.zeros(len(queries), np.int64)
-        self.equal = np.zeros(len(queries), np.int64)
-
-    def count(self, scores: Vectors, rows: slice, columns: slice) -> None:
-        """Add a part of the score matrix, in which right answers are minus infinity."""
-        surely = scores > self.high[rows, None]
-        maybe = scores >= self.low[rows, None]
-        certain = _count(surely)
-        self.above[rows] += certain
-        unclear = np.flatnonzero(_count(maybe) > certain)
-        if len(unclear):
-            row, column = np.nonzero(maybe[unclear] & ~surely[unclear])
-            query, item = unclear[row] + rows.start, column + columns.start
-            # A copy of the right answer has its score by definition.
-            copy = self.same[item] == self.best_row[query]
-            self.equal += self._per_query(query[copy])
-            query, item = query[~copy], item[~copy]
-            if len(query) > scores.size // DENSE:
-                query, item = self._decide_most(query, item, rows, columns)
-            exact = _dots(self.queries, self.gallery, query, item)
-            self.above += self._per_query(query[exact > self.best[query]])
-            self.equal += self._per_query(query[exact == self.best[query]])
-
-    def _decide_most(self, query: Ints, item: Ints, rows: slice, columns: slice) -> tuple[Ints, Ints]:
-        """Compute the tile in float64 (a model whose vectors are nearly all the same); return what is still unclear."""
-        tile = self.queries[rows].astype(np.float64) @ self.gallery[columns].astype(np.float64).T
-        beyond = tile[query - rows.start, item - columns.start] - self.best[query]
-        clear = np.abs(beyond) > 2 * FLOAT64_SHARE * self.error[query]
-        self.above += self._per_query(query[clear & (beyond > 0)])
-        return query[~clear], item[~clear]
-
-    def _per_query(self, query: Ints) -> Ints:
-        return np.bincount(query, minlength=len(self.best))
-
-    def ranks(self) -> Ranks:
-        """Return the ranks when all tiles are counted."""
-        return Ranks(self.above + self.equal + 1, self.equal > 0)
+def _counter(searched: Gallery, positives: Positives, own: Floats) -> RankCounter:
+    """Count what reaches the best right answer of each query."""
+    query = positives.queries()
+    best = np.maximum.reduceat(own, positives.starts)
+    at = np.empty(len(best), np.int64)
+    # Of several right answers with the best score any will do.
+    hits = np.flatnonzero(own == best[query])
+    at[query[hits]] = hits
+    return RankCounter(searched, np.arange(len(best)), best, positives.items[at])
 
 
-def _tiles(queries: Vectors, gallery: Vectors, positives: Positives) -> Iterator[tuple[slice, slice, Vectors]]:
-    """Yield the score matrix in parts, with minus infinity where an answer is right. Each part overwrites the last."""
-    height, width = TILE
-    owner = np.repeat(np.arange(len(queries)), positives.counts())
-    ends = np.append(positives.starts, len(positives.items))
-    space = np.empty(min(height, len(queries)) * min(width, len(gallery)), np.float32)
-    for top in range(0, len(queries), height):
-        rows = slice(top, min(top + height, len(queries)))
-        right = slice(ends[rows.start], ends[rows.stop])
-        row, column = owner[right] - top, positives.items[right]
-        for left in range(0, len(gallery), width):
-            columns = slice(left, min(left + width, len(gallery)))
-            shape = (rows.stop - top, columns.stop - left)
-            scores = space[: shape[0] * shape[1]].reshape(shape)
-            np.matmul(queries[rows], gallery[columns].T, out=scores)
-            inside = (column >= left) & (column < columns.stop)
-            scores[row[inside], column[inside] - left] = -np.inf
-            yield rows, columns, scores
-
-
-def _count(flags: Flags) -> Ints:
-    """Count what is true in each row, fast for rows and for columns of a contiguous array."""
-    if flags.flags.c_contiguous:
-        return np.array([np.count_nonzero(row) for row in flags], np.int64)
-    # Up to 255 ones fit into a byte; whole rows of the transposed array are added at once.
-    parts = (flags[:, start : start + 255].view(np.uint8) for start in range(0, flags.shape[1], 255))
-    return sum((part.sum(axis=1, dtype=np.uint8).astype(np.int64) for part in parts), np.zeros(len(flags), np.int64))
-
-
-def _dots(queries: Vectors, gallery: Vectors, rows: Ints, columns: Ints) -> Floats:
-    """Multiply chosen pairs in float64, always in the same order: equal vectors give equal scores."""
-    out = np.empty(len(rows), np.float64)
-    step = max(1, PAIRS_BYTES // (16 * max(1, gallery.shape[1])))
-    for start in range(0, len(rows), step):
-        part = slice(start, start + step)
-        products = queries[rows[part]].astype(np.float64)
-        products *= gallery[columns[part]]
-        out[part] = products.sum(axis=1)
-    return out
-
-
-def _lengths(vectors: Vectors) -> Floats:
-    """Return the length of each row, a little more rather than less."""
-    lengths: Floats = np.sqrt(np.einsum("ij,ij->i", vectors, vectors).astype(np.float64)) * 1.001
-    return lengths
+def _ranks(counter: RankCounter) -> Ranks:
+    return Ranks(counter.above + counter.equal + 1, counter.tied)
 
 
 def hit_rate(ranks: Ints, k: int) -> float:
@@ -211,15 +97,47 @@ def hit_rate(ranks: Ints, k: int) -> float:
 
 
 def top_items(queries: Vectors, gallery: Vectors, k: int) -> tuple[Ints, Vectors]:
-    """Return the ``k`` best gallery items of each query with their scores, for showing to people."""
+    """Return the ``k`` best gallery items of each query with their scores, equal ones in the gallery's order.
+
+    The order is that of float64 scores, as in `rank_positives`.
+    """
     k = min(k, len(gallery))
     items, values = np.empty((len(queries), k), np.int64), np.empty((len(queries), k), np.float32)
-    step = max(1, BLOCK_BYTES // (12 * len(gallery)))
+    first, number, copies = distinct_rows(gallery)
+    members = np.argsort(number, kind="stable")
+    distinct = gallery if len(first) == len(gallery) else gallery[first]
+    step = max(1, BLOCK_BYTES // (28 * len(distinct)))
     for start in range(0, len(queries), step):
-        scores = queries[start : start + step] @ gallery.T
-        some = np.argpartition(-scores, k - 1, axis=1)[:, :k]
-        values_of_some = np.take_along_axis(scores, some, axis=1)
-        order = np.lexsort((some, -values_of_some), axis=1)
-        items[start : start + step] = np.take_along_axis(some, order, axis=1)
-        values[start : start + step] = np.take_along_axis(values_of_some, order, axis=1)
+        rows = slice(start, min(start + step, len(queries)))
+        query, row, score = _best_rows(queries[rows], distinct, min(k, len(distinct)))
+        # Each distinct row stands for its first members: more than k of them are never shown.
+        times = np.minimum(copies[row], k)
+        offset = np.arange(times.sum()) - np.repeat(np.cumsum(times) - times, times)
+        item = members[np.repeat(np.cumsum(copies)[row] - copies[row], times) + offset]
+        query, score = np.repeat(query, times), np.repeat(score, times)
+        order = np.lexsort((item, -score, query))
+        heads = np.searchsorted(query, np.arange(rows.stop - start))
+        chosen = order[heads[:, None] + np.arange(k)]
+        items[rows], values[rows] = item[chosen], score[chosen]
     return items, values
+
+
+def _best_rows(queries: Vectors, gallery: Vectors, k: int) -> tuple[Ints, Ints, Floats]:
+    """Return, query by query, all rows that may be among the ``k`` best, with their exact scores."""
+    scores = queries @ gallery.T
+    error = rounding_error(queries, gallery)
+    near = _near(scores, k, error)
+    if np.count_nonzero(near) > len(queries) * k + scores.size // DENSE:
+        near = _near(queries.astype(np.float64) @ gallery.astype(np.float64).T, k, 2 * FLOAT64_SHARE * error)
+    blind = zero_rows(queries)
+    if blind.any():
+        near[blind] = np.arange(len(gallery)) < k
+    query, row = np.nonzero(near)
+    return query, row, dots(queries, gallery, query, row)
+
+
+def _near(scores: Vectors | Floats, k: int, error: Floats) -> Flags:
+    """Tell which scores may be among the ``k`` largest of their row, each being off by at most ``error``."""
+    last = np.partition(scores, -k, axis=1)[:, -k].astype(np.float64)
+    least = np.nextafter((last - 2 * error).astype(scores.dtype), -np.inf, dtype=scores.dtype)
+    return np.asarray(scores >= least[:, None], bool)

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from eyechart.metrics.vectors import Vectors
+from eyechart.metrics.vectors import Vectors, zero_rows
 
 Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class Verdict:
     """How a question was answered in one direction."""
 
     correct: bool
@@ -24,11 +24,17 @@ class Choice:
 
 
 def pair_scores(images: Vectors, texts: Vectors) -> Vectors:
-    """Return the dot product of every image and text; equal vectors get exactly equal scores, wherever they stand."""
-    return np.asarray((images[:, None, :] * texts[None, :, :]).sum(axis=2), np.float32)
+    """Return the cosine of every image and text, of unit vectors; equal ones score alike, wherever they stand.
+
+    What has a zero vector is similar to nothing: -1.
+    """
+    scores = np.asarray((images[:, None, :] * texts[None, :, :]).sum(axis=2), np.float32)
+    scores[zero_rows(images)] = -1
+    scores[:, zero_rows(texts)] = -1
+    return scores
 
 
-def choose(scores: Vectors, right: Bools) -> Choice | None:
+def choose(scores: Vectors, right: Bools) -> Verdict | None:
     """Judge the choice of a column for each row that has right and wrong columns; None if no row has both.
 
     With one right column this is the strict inequality of Winoground and SugarCrepe: a constant scorer gets nothing.
@@ -44,7 +50,7 @@ def choose(scores: Vectors, right: Bools) -> Choice | None:
     worst_right = np.where(right, scores, np.inf)[asks].min(axis=1)
     best_wrong = np.where(right, -np.inf, scores)[asks].max(axis=1)
     correct = bool((worst_right > best_wrong).all())
-    return Choice(correct, not correct and bool((worst_right >= best_wrong).all()))
+    return Verdict(correct, not correct and bool((worst_right >= best_wrong).all()))
 
 
 def chance_choice(right: Bools) -> float:

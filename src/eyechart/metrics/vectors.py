@@ -1,4 +1,4 @@
-"""Vectors: unit length, averaging, and exact duplicates."""
+"""Vectors: unit length, averaging, exact duplicates, and those that say nothing."""
 
 from __future__ import annotations
 
@@ -7,26 +7,66 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from eyechart.errors import ModelError
+
 Vectors = NDArray[np.float32]
+Flags = NDArray[np.bool_]
+
+PLAIN_LENGTHS = (1e-15, 1e18)
+"""Between these, the squares of a float32 row neither vanish nor overflow."""
+ROUNDING = 2.0**-22
+"""How much rows may differ, as a share of their largest number, and still be one row that was scaled or rounded."""
 
 
 def unit(vectors: Vectors) -> Vectors:
-    """Scale each row to length one, in float32. A zero row stays zero: it is similar to nothing."""
+    """Scale each row to length one, in float32, however short or long it is. A zero row stays zero.
+
+    Raises:
+        ModelError: If a row holds NaN or infinity, which would win or lose every comparison.
+    """
     vectors = np.asarray(vectors, np.float32)
-    norm = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        norm = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    plain = (norm > PLAIN_LENGTHS[0]) & (norm < PLAIN_LENGTHS[1])
     out = np.zeros_like(vectors)
-    np.divide(vectors, norm, out=out, where=norm > 0)
+    np.divide(vectors, norm, out=out, where=plain)
+    odd = ~plain[..., 0]
+    if odd.any():
+        out[odd] = _unit_of_odd(vectors[odd].astype(np.float64))
     return out
 
 
-def mean_of_units(vectors: Vectors, starts: NDArray[np.int64]) -> Vectors:
+def _unit_of_odd(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Scale rows that are very long, very short or zero, in float64."""
+    if not np.isfinite(rows).all():
+        bad = int((~np.isfinite(rows).all(axis=-1)).sum())
+        raise ModelError(f"{bad} vectors hold NaN or infinite values.", advice="Check the weights and the precision.")
+    norm = np.linalg.norm(rows, axis=-1, keepdims=True)
+    np.divide(rows, norm, out=rows, where=norm > 0)
+    return rows
+
+
+def zero_rows(vectors: Vectors) -> Flags:
+    """Tell which rows are zero: they are similar to nothing, and what is right but zero is never found."""
+    return np.asarray(~vectors.any(axis=1), bool)
+
+
+def all_alike(vectors: Vectors) -> bool:
+    """Tell whether all rows are the same up to rounding."""
+    if len(vectors) < 2:
+        return False
+    room = ROUNDING * float(np.abs(vectors[0]).max(initial=0))
+    parts = _parts(vectors, np.arange(len(vectors)))
+    return all(bool((np.abs(vectors[part] - vectors[0]) <= room).all()) for part in parts)
+
+
+def mean_of_units(units: Vectors, starts: NDArray[np.int64]) -> Vectors:
     """Average unit vectors over consecutive groups and renormalise: prompt ensembling as CLIP does it.
 
     Args:
-        vectors: All rows, group after group.
+        units: Unit vectors, group after group.
         starts: The first row of each group; no group is empty.
     """
-    units = unit(vectors)
     sizes = np.diff(np.append(starts, len(units)))
     sums = np.add.reduceat(units, starts, axis=0)
     return unit(np.asarray(sums / sizes[:, None], np.float32))

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 from eyechart.io.files import cache_root, write_cached
 from eyechart.types import ModelCard, ModelSpec, digest_json
 
-FORM = 2
+FORM = 3
 """Raised when a card gets other fields, or when what it says means something else."""
 MAX_BYTES = 1 << 20
 TEXT, WHOLE, NUMBER = (str,), (int, type(None)), (int, float, type(None))
@@ -26,6 +26,7 @@ TYPES: dict[str, tuple[type, ...]] = {
     "parameters": WHOLE,
     "logit_scale": NUMBER,
     "logit_bias": NUMBER,
+    "prompts": (dict,),
     "similarity": TEXT,
     "notes": (list,),
 }

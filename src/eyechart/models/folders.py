@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
-from eyechart.errors import ModelError
+from eyechart.models.towers.small_files import read_json
 from eyechart.types import Role
 
 TOWERS = {
@@ -59,14 +57,3 @@ def sees(folder: Path) -> bool:
 
 def _any(folder: Path, patterns: tuple[str, ...]) -> bool:
     return any(True for pattern in patterns for _ in folder.glob(pattern))
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """Read a JSON object."""
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise ModelError(f"Cannot read {path} ({error}).") from error
-    if not isinstance(content, dict):
-        raise ModelError(f"{path} must hold a JSON object.")
-    return content

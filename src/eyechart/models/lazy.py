@@ -8,7 +8,7 @@ from typing import Any
 
 from eyechart.errors import ModelError
 from eyechart.models.cards import read_card, write_card
-from eyechart.models.family import Family
+from eyechart.models.family import Family, Remote
 from eyechart.types import ModelCard, ModelSpec
 
 _NOT_ASKED = "not asked"
@@ -34,6 +34,11 @@ class LazyModel:
     def loaded(self) -> bool:
         """Tell whether the weights are in memory."""
         return self._model is not None
+
+    @property
+    def remote(self) -> bool:
+        """Tell whether the model runs elsewhere, so that a key and a budget count."""
+        return isinstance(self.family, Remote)
 
     @property
     def device(self) -> str:

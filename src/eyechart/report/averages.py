@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from eyechart.report.table import Column, Table, is_fraction
+from eyechart.report.table import Column, ResultTable, is_fraction
 from eyechart.stats import chance_normalised
 
 AVERAGES: Mapping[str, tuple[str, str]] = {
@@ -28,8 +28,9 @@ class Average:
     """Benchmarks that every model has; if there are none, those that each model has count for it alone."""
     left_out: tuple[int, ...]
     common: bool = True
+    lower_is_better: bool = False
 
-    def describe(self, how: str, table: Table) -> str:
+    def describe(self, how: str, table: ResultTable) -> str:
         """Say in a sentence how the numbers were made."""
         text = f"{AVERAGES[how][0]}: {AVERAGES[how][1]}"
         if not self.common:
@@ -39,54 +40,59 @@ class Average:
         return f"{text}, over {len(self.used)} that every model has{missing}."
 
 
-def average(table: Table, columns: Sequence[Column], how: str = "plain") -> Average:
-    """Average over benchmarks; a benchmark with several columns counts once, as their mean."""
+def average(table: ResultTable, columns: Sequence[Column], how: str = "plain") -> Average:
+    """Average over benchmarks; a benchmark with several columns counts once, as their mean.
+
+    Numbers of which less is better are averaged with each other, but never with others.
+    """
     models = range(len(table.models))
+    lower = {"rank": True, "chance": False}.get(how, bool(columns) and all(map(table.lower_is_better, columns)))
     by_benchmark: dict[int, list[Row]] = {}
     for column in columns:
-        values = [table.value(m, column) for m in models]
-        scaled = _SCALES.get(how, _fractions)(values, chance_of(table, column))
-        by_benchmark.setdefault(column.benchmark, []).append(scaled)
+        values, own = table.values(column), table.lower_is_better(column)
+        if how in _SCALES:
+            row = _SCALES[how](values, table.known(column, "chance"), own)
+        else:
+            row = values if is_fraction(values) and own == lower else [None] * len(values)
+        by_benchmark.setdefault(column.benchmark, []).append(row)
     means = {b: [_mean([row[m] for row in rows], strict=True) for m in models] for b, rows in by_benchmark.items()}
     complete = [b for b, row in means.items() if all(value is not None for value in row)]
     used = complete or list(means)
     values = []
     for m in models:
-        own = {b: value for b in used if (value := means[b][m]) is not None}
-        values.append(_by_kind(table, own) if how == "kind" else _mean(list(own.values())))
+        own_means = {b: value for b in used if (value := means[b][m]) is not None}
+        values.append(_by_kind(table, own_means) if how == "kind" else _mean(list(own_means.values())))
     left_out = [b for b in means if b not in used]
-    return Average(tuple(values), tuple(used), tuple(left_out), common=bool(complete))
+    return Average(tuple(values), tuple(used), tuple(left_out), bool(complete), lower)
 
 
-def _fractions(values: Row, chance: float | None) -> Row:  # noqa: ARG001 - one signature for every scale
-    """Only fractions can be averaged with each other; points cannot."""
-    return values if is_fraction(values) else [None] * len(values)
-
-
-def _above_chance(values: Row, chance: float | None) -> Row:
-    if chance is None or chance >= 1:
+def _above_chance(values: Row, chance: float | None, lower: bool) -> Row:
+    """Rescale so that chance is 0 and the best there is, 1 or 0, becomes 1."""
+    if lower:
+        values, chance = [None if value is None else 1 - value for value in values], chance and 1 - chance
+    if chance is None or not 0 <= chance < 1:
         return [None] * len(values)
     return [None if value is None else chance_normalised(value, chance) for value in values]
 
 
-def _ranks(values: Row, chance: float | None) -> Row:  # noqa: ARG001 - one signature for every scale
-    """Rank 1 is the largest; equal values share the mean of their ranks."""
+def _ranks(values: Row, chance: float | None, lower: bool) -> Row:  # noqa: ARG001 - one signature for every scale
+    """Rank 1 is the best; equal values share the mean of their ranks."""
     present = [value for value in values if value is not None]
 
     def rank(value: float) -> float:
-        above, equal = sum(other > value for other in present), sum(other == value for other in present)
-        return above + (equal + 1) / 2
+        before = sum(other < value if lower else other > value for other in present)
+        return before + (sum(other == value for other in present) + 1) / 2
 
     return [None if value is None else rank(value) for value in values]
 
 
-_SCALES: Mapping[str, Callable[[Row, float | None], Row]] = {"rank": _ranks, "chance": _above_chance}
+_SCALES: Mapping[str, Callable[[Row, float | None, bool], Row]] = {"rank": _ranks, "chance": _above_chance}
 
 
-def _by_kind(table: Table, own: Mapping[int, float]) -> float | None:
+def _by_kind(table: ResultTable, own: Mapping[int, float]) -> float | None:
     kinds: dict[str, list[float | None]] = {}
     for benchmark, value in own.items():
-        kinds.setdefault(table.benchmarks[benchmark].kind, []).append(value)
+        kinds.setdefault(table.benchmarks[benchmark].measures, []).append(value)
     return _mean([_mean(values) for values in kinds.values()])
 
 
@@ -95,11 +101,3 @@ def _mean(values: Row, *, strict: bool = False) -> float | None:
     if not present or (strict and len(present) < len(values)):
         return None
     return sum(present) / len(present)
-
-
-def chance_of(table: Table, column: Column) -> float | None:
-    """Chance of a column: that of the first result that gives one (it belongs to the dataset, not to the model)."""
-    for result in table.results_of(column.benchmark).values():
-        if column.metric in result.chance:
-            return result.chance[column.metric]
-    return None

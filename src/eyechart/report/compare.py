@@ -1,53 +1,34 @@
-"""Paired comparison of two models on the same samples.
-
-Differences carry an interval (paired bootstrap, images resampled whole) and a p-value: McNemar's exact test where
-every sample is right or wrong and stands for itself, the bootstrap's elsewhere; Holm's correction over the
-benchmarks. Only `eyechart.stats` computes; this module pairs, refuses and words.
-"""
+"""Paired comparison of two models on the same samples: what is compared, what is refused, and the verdicts."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
-from eyechart import stats
 from eyechart.errors import UsageError
-from eyechart.report.pairing import Paired, RecordsCache, common_rows, differences, pair
-from eyechart.report.records import Columns, Floats, metric_rows
-from eyechart.report.table import Benchmark, Table
-from eyechart.results import Result
-from eyechart.stats.significance import discordant
-
-LEVEL = 0.95
-POWER = 0.8
-ROUNDS = 10_000
-PRECISION_ROUNDS = 500
-"""Resamples for mean average precision, which must be computed anew for each."""
+from eyechart.report.functions import FUNCTIONS
+from eyechart.report.means import align, in_common, rows_of
+from eyechart.report.pairing import RecordsCache, differences
+from eyechart.report.records import RecordColumns
+from eyechart.report.table import BenchmarkColumn, Column, ResultTable, fewer_than_listed
+from eyechart.report.tests import LEVEL, PairedOutcome, holm, paired_test
+from eyechart.types import Metric
 
 
 @dataclass(frozen=True)
 class Difference:
-    """How much better the second model is than the first on one metric of one benchmark."""
+    """How much larger the second model's number is than the first one's, on one metric of one benchmark."""
 
-    benchmark: Benchmark
+    benchmark: BenchmarkColumn
     metric: str
     first: float
     second: float
-    difference: float
-    low: float
-    high: float
-    p_value: float
-    test: str
-    n: int
-    units: int
-    """Independent units: images."""
-    only_first: int | None = None
-    only_second: int | None = None
-    detectable: float | None = None
-    """The smallest true difference that this many samples find four times out of five."""
-    unmatched: int = 0
+    paired: PairedOutcome
+    left_out: int
+    """Samples that only one of the two has a number for."""
+    lower_is_better: bool = False
+    fewer: tuple[str, str] = ("", "")
+    """Samples that the numbers of the first and of the second are not about: ``3 failed``."""
     p_holm: float = 1.0
 
     @property
@@ -55,11 +36,11 @@ class Difference:
         """Say it in a word, after the correction for many benchmarks."""
         if self.p_holm >= 1 - LEVEL:
             return "not separable"
-        return "better" if self.difference > 0 else "worse"
+        return "better" if (self.paired.difference > 0) != self.lower_is_better else "worse"
 
 
 @dataclass(frozen=True)
-class Comparison:
+class PairwiseComparison:
     """All differences between two rows of a table."""
 
     first: int
@@ -68,147 +49,95 @@ class Comparison:
 
 
 def compare(
-    table: Table,
+    table: ResultTable,
     first: int,
     second: int,
     *,
     metric: str | None = None,
     allow: Collection[str] = (),
     cache: RecordsCache | None = None,
-    rounds: int = ROUNDS,
-) -> Comparison:
+) -> PairwiseComparison:
     """Compare two rows of a table on every benchmark that both have.
 
     Args:
         table: The results.
         first: Row of the baseline.
         second: Row of the other model.
-        metric: This metric only; else each benchmark's main ones.
+        metric: This metric only; else each benchmark's primary ones.
         allow: Aspects (see `eyechart.report.pairing.ASPECTS`) that may differ on purpose.
         cache: Where records already read are kept.
-        rounds: Bootstrap resamples.
 
     Raises:
-        UsageError: If dataset, split, prompts or task version differ, or nothing can be compared.
+        UsageError: If dataset, split, prompts, judge or task version differ, or nothing can be compared.
+        ResultError: If records, or metrics that are means of them, were changed after the run.
     """
     cache = cache or RecordsCache(table)
     shared = [b for b in range(len(table.benchmarks)) if (first, b) in table.cells and (second, b) in table.cells]
     _refuse_different(table, first, second, shared, allow)
-    lines = []
-    for column in table.columns(metric):
-        if column.benchmark not in shared:
-            continue
-        pairs = [cache.columns(row, column.benchmark) for row in (first, second)]
-        line = compare_columns(table.benchmarks[column.benchmark], column.metric, pairs[0], pairs[1], rounds)
-        if line is not None:
-            lines.append(line)
+    columns = [column for column in table.columns(metric) if column.benchmark in shared]
+    lines = [line for column in columns if (line := compare_column(table, column, (first, second), cache))]
     if not lines:
         raise UsageError(
             f"{table.models[first].label} and {table.models[second].label} have no samples in common.",
-            advice="Both need results with per-sample records of the same benchmark; other tools' results have none.",
+            advice="Both need per-sample records of the same benchmark, and a metric that is computed from them.",
         )
-    return Comparison(first, second, correct_for_many(lines))
+    return PairwiseComparison(first, second, correct_for_many(lines))
 
 
 def correct_for_many(lines: Sequence[Difference]) -> tuple[Difference, ...]:
     """Adjust the p-values by Holm's method over all lines."""
-    adjusted = stats.holm([line.p_value for line in lines])
+    adjusted = holm([line.paired.p_value for line in lines])
     return tuple(replace(line, p_holm=p) for line, p in zip(lines, adjusted, strict=True))
 
 
-def compare_columns(
-    benchmark: Benchmark, metric: str, first: Columns | None, second: Columns | None, rounds: int = ROUNDS
-) -> Difference | None:
-    """Compare two models' records by one metric; None if they cannot be paired or the metric is not known here."""
-    if first is None or second is None or first.form != second.form:
-        return None
-    paired = pair([first, second])
+def compare_column(table: ResultTable, column: Column, pair: tuple[int, int], cache: RecordsCache) -> Difference | None:
+    """Compare two models' records by one metric; None if they cannot be paired or the metric is not made of them."""
+    found = table.metrics_in(column)
+    records = {model: cache.columns(model, column.benchmark) for model in pair}
+    sides = [(found[model], columns) for model, columns in records.items() if columns and model in found]
+    paired = (_by_means(sides) or _by_function(sides)) if len(sides) == len(pair) else None
     if paired is None:
         return None
-    if metric == "mean_average_precision" and first.form == "labels":
-        return _compare_precision(benchmark, metric, paired)
-    parts = [metric_rows(columns, metric) for columns in paired.columns]
-    if parts[0] is None or parts[1] is None:
-        return None
-    rows = common_rows([parts[0].rows, parts[1].rows])
-    if rows.size == 0:
-        return None
-    a, b = (part.values[np.isin(part.rows, rows)] for part in parts if part is not None)
-    clusters = [paired.columns[0].cluster[i] for i in rows] if parts[0].clustered else None
-    return _difference(
-        benchmark, metric, a, b, clusters=clusters, binary=parts[0].binary, unmatched=paired.unmatched, rounds=rounds
-    )
-
-
-def _difference(
-    benchmark: Benchmark,
-    metric: str,
-    a: Floats,
-    b: Floats,
-    *,
-    clusters: Sequence[str] | None,
-    binary: bool,
-    unmatched: int,
-    rounds: int,
-) -> Difference:
-    boot = stats.paired_bootstrap(b, a, clusters, rounds=rounds, level=LEVEL)
-    only_first = only_second = None
-    p_value, test = boot.p_value, "paired bootstrap"
-    detectable: float | None = _detectable(boot.interval)
-    if binary:
-        only_first, only_second = discordant((a > 0).tolist(), (b > 0).tolist())
-        if clusters is None:
-            p_value, test = stats.mcnemar_exact(only_first, only_second), "exact McNemar"
-            disagreement = (only_first + only_second) / a.size
-            detectable = stats.smallest_detectable_difference(a.size, disagreement, 1 - LEVEL, POWER)
+    fewer = [", ".join(fewer_than_listed(table.cells[model, column.benchmark].result)) for model in pair]
     return Difference(
-        benchmark=benchmark,
-        metric=metric,
-        first=float(a.mean()),
-        second=float(b.mean()),
-        difference=boot.difference,
-        low=boot.interval.low,
-        high=boot.interval.high,
-        p_value=p_value,
-        test=test,
-        n=boot.n,
-        units=boot.n_clusters,
-        only_first=only_first,
-        only_second=only_second,
-        detectable=detectable,
-        unmatched=unmatched,
+        table.benchmarks[column.benchmark],
+        column.metric,
+        *paired,
+        lower_is_better=table.lower_is_better(column),
+        fewer=(fewer[0], fewer[1]),
     )
 
 
-def _compare_precision(benchmark: Benchmark, metric: str, paired: Paired) -> Difference:
-    """Mean average precision is no mean over images: it is computed anew for each resample of them."""
-    first, second = paired.columns
-    boot = stats.paired_average_precision(second.scores, first.scores, first.present, rounds=PRECISION_ROUNDS)
-    values = [stats.mean_average_precision(columns.scores, columns.present) for columns in paired.columns]
-    return Difference(
-        benchmark=benchmark,
-        metric=metric,
-        first=values[0],
-        second=values[1],
-        difference=boot.difference,
-        low=boot.interval.low,
-        high=boot.interval.high,
-        p_value=boot.p_value,
-        test="paired bootstrap",
-        n=boot.n,
-        units=boot.n_clusters,
-        detectable=_detectable(boot.interval),
-        unmatched=paired.unmatched,
-    )
+Side = tuple[Metric, RecordColumns]
+Paired = tuple[float, float, PairedOutcome, int]
+"""Both values on the common samples, the test, and how many samples are not common."""
 
 
-def _detectable(interval: stats.Interval) -> float:
-    """The smallest detectable difference that goes with an interval's width."""
-    z_level, z_power = stats.normal_quantile(0.5 + LEVEL / 2), stats.normal_quantile(POWER)
-    return interval.half_width * (z_level + z_power) / z_level
+def _by_means(sides: Sequence[Side]) -> Paired | None:
+    rows = [rows_of(columns, metric.mean_of) for metric, columns in sides if metric.mean_of]
+    aligned = align(rows) if len(rows) == len(sides) else None
+    if aligned is None:
+        return None
+    first, second = aligned.values
+    test = paired_test(first, second, aligned.units)
+    return float(first.mean()), float(second.mean()), test, aligned.left_out
 
 
-def _refuse_different(table: Table, first: int, second: int, shared: Sequence[int], allow: Collection[str]) -> None:
+def _by_function(sides: Sequence[Side]) -> Paired | None:
+    (metric, a), (other, b) = sides
+    function = FUNCTIONS.get(metric.function)
+    ids, (of_a, of_b) = in_common([a.ids, b.ids])
+    if function is None or other.function != metric.function or not ids:
+        return None
+    first, second, present = a.scores[of_a], b.scores[of_b], a.present[of_a]
+    test = function.compare(first, second, present)
+    left_out = len({*a.ids, *b.ids}) - len(ids)
+    return function.value(first, present), function.value(second, present), test, left_out
+
+
+def _refuse_different(
+    table: ResultTable, first: int, second: int, shared: Sequence[int], allow: Collection[str]
+) -> None:
     """Refuse results that are of something else, and say of what."""
     if not shared:
         names = [_benchmark_names(table, row) for row in (first, second)]
@@ -219,8 +148,8 @@ def _refuse_different(table: Table, first: int, second: int, shared: Sequence[in
         )
     found = []
     for benchmark in shared:
-        results: list[Result] = [table.cells[row, benchmark].result for row in (first, second)]
-        aspects = [aspect for aspect in differences(results[0], results[1]) if aspect not in allow]
+        results = table.by_benchmark[benchmark]
+        aspects = [aspect for aspect in differences(results[first], results[second]) if aspect not in allow]
         if aspects:
             found.append(f"{table.benchmarks[benchmark].label}: {', '.join(aspects)}")
     if found:
@@ -230,6 +159,6 @@ def _refuse_different(table: Table, first: int, second: int, shared: Sequence[in
         )
 
 
-def _benchmark_names(table: Table, row: int) -> str:
+def _benchmark_names(table: ResultTable, row: int) -> str:
     names = [table.benchmarks[b].label for m, b in sorted(table.cells) if m == row]
     return ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")

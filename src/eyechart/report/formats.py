@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
 from eyechart.errors import missing_extra
+from eyechart.io.cells import csv_text, one_line
 from eyechart.report.averages import AVERAGES, average
 from eyechart.report.load import Found
-from eyechart.report.table import Column, Table, is_fraction
+from eyechart.report.table import Column, ResultTable, best_of, is_fraction
 from eyechart.results import IDENTITY
 
 Cell = str | float | None
@@ -34,7 +33,7 @@ def result_rows(found: Sequence[Found], *, intervals: bool = False) -> Grid:
 
     The names are those of CLIP_benchmark's ``benchmark.csv``, whose order changes from run to run; here it is fixed.
     """
-    names = sorted({name for item in found for name in item.result.metrics})
+    names = sorted({name for item in found for name in item.result.values})
     header = [*IDENTITY, "model_fullname"]
     for name in names:
         header += [name, f"{name}_low", f"{name}_high"] if intervals else [name]
@@ -43,54 +42,42 @@ def result_rows(found: Sequence[Found], *, intervals: bool = False) -> Grid:
         result = item.result
         row: list[Cell] = [*result.identity, f"{result.model} {result.pretrained}"]
         for name in names:
-            row.append(result.metrics.get(name))
-            if intervals:
-                row += result.intervals.get(name, (None, None))
+            metric = result.values.get(name)
+            cells = (metric.value, metric.low, metric.high) if metric else (None, None, None)
+            row += cells if intervals else cells[:1]
         rows.append(tuple(row))
     return Grid(tuple(header), tuple(rows))
 
 
-def matrix(table: Table, columns: Sequence[Column], *, how: str = "plain", digits: int = 1) -> Grid:
+def matrix(table: ResultTable, columns: Sequence[Column], *, how: str = "plain", digits: int = 1) -> Grid:
     """Models x benchmarks with an average: fractions as per cent, the best of each column emphasised."""
-    models = range(len(table.models))
     mean = average(table, columns, how)
-    numbers = [[table.value(m, column) for m in models] for column in columns]
+    numbers = [table.values(column) for column in columns]
     shown = [_as_shown(values, digits) for values in numbers]
     shown.append(_as_shown(mean.values, 2, percent=False) if how == "rank" else _as_shown(mean.values, digits))
-    rows = tuple((table.models[m].label, *(column[m] for column in shown)) for m in models)
-    leaders = [
-        *(_best(values) for values in numbers),
-        _best([None if v is None else -v for v in mean.values] if how == "rank" else mean.values),
-    ]
+    rows = tuple((model.label, *(column[m] for column in shown)) for m, model in enumerate(table.models))
+    lower = [*map(table.lower_is_better, columns), mean.lower_is_better]
+    leaders = [best_of(values, lower=low) for values, low in zip((*numbers, mean.values), lower, strict=True)]
     best = frozenset((m, c + 1) for c, row in enumerate(leaders) for m in row)
-    header = ("model", *(column_label(table, column) for column in columns), AVERAGES[how][0])
-    return Grid(header, rows, best, mean.describe(how, table))
+    titles = [f"{table.benchmarks[column.benchmark].label} {metric_label(table, column)}" for column in columns]
+    return Grid(("model", *titles, AVERAGES[how][0]), rows, best, mean.describe(how, table))
 
 
-def column_label(table: Table, column: Column) -> str:
-    """Head a column: the benchmark, and the metric where the benchmark alone does not tell."""
-    benchmark = table.benchmarks[column.benchmark]
-    return f"{benchmark.label} {metric_label(column.metric)}"
-
-
-def metric_label(metric: str) -> str:
-    """Shorten the long metric names as papers do: T→I is image retrieval (text query), I→T text retrieval."""
-    for prefix, short in (("image_retrieval_recall@", "T→I R@"), ("text_retrieval_recall@", "I→T R@")):
-        if metric.startswith(prefix):
-            return short + metric[len(prefix) :]
-    return _SHORT.get(metric, metric)
+def metric_label(table: ResultTable, column: Column) -> str:
+    """Name a metric as papers do: T→I is image retrieval (text query), I→T text retrieval, ↓ where lower is better."""
+    label = _SHORT.get(column.metric, column.metric)
+    for long, short in _SHORTER.items():
+        label = label.replace(long, short)
+    return f"{label} ↓" if table.lower_is_better(column) else label
 
 
 _SHORT = {"mean_average_precision": "mAP", "mean_per_class_recall": "mean recall"}
+_SHORTER = {"image_retrieval_recall@": "T→I R@", "text_retrieval_recall@": "I→T R@"}
 
 
 def to_csv(grid: Grid) -> bytes:
     """Write comma-separated values, numbers in full, nothing where there is no number."""
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(grid.header)
-    writer.writerows([["" if cell is None else cell for cell in row] for row in grid.rows])
-    return stream.getvalue().encode()
+    return _bytes(csv_text([grid.header, *grid.rows]))
 
 
 def to_markdown(grid: Grid) -> bytes:
@@ -100,7 +87,7 @@ def to_markdown(grid: Grid) -> bytes:
     rule = ["---" if i in text_columns else "---:" for i in range(len(grid.header))]
     lines = [[_markdown_escape(name) for name in grid.header], rule, *rows]
     body = "".join(f"| {' | '.join(line)} |\n" for line in lines)
-    return (body + (f"\n{grid.note}\n" if grid.note else "")).encode()
+    return _bytes(body + (f"\n{_markdown_escape(grid.note)}\n" if grid.note else ""))
 
 
 def to_latex(grid: Grid) -> bytes:
@@ -109,7 +96,7 @@ def to_latex(grid: Grid) -> bytes:
     text_columns = _text_columns(grid)
     spec = "".join("l" if i in text_columns else "r" for i in range(len(grid.header)))
     lines = [
-        f"% {grid.note}".replace("\n", " ") if grid.note else "% made by eyechart build",
+        f"% {one_line(grid.note)}" if grid.note else "% made by eyechart build",
         rf"\begin{{tabular}}{{{spec}}}",
         r"\toprule",
         " & ".join(_latex_escape(name) for name in grid.header) + r" \\",
@@ -118,7 +105,7 @@ def to_latex(grid: Grid) -> bytes:
         r"\bottomrule",
         r"\end{tabular}",
     ]
-    return ("\n".join(lines) + "\n").encode()
+    return _bytes("\n".join(lines) + "\n")
 
 
 def to_parquet(grid: Grid) -> bytes:
@@ -143,6 +130,10 @@ FORMATS: Mapping[str, Callable[[Grid], bytes]] = {
 SUFFIXES = {".csv": "csv", ".md": "markdown", ".markdown": "markdown", ".tex": "latex", ".parquet": "parquet"}
 
 
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "backslashreplace")  # JSON may hold halves of characters, which UTF-8 cannot
+
+
 def _as_shown(values: Sequence[float | None], digits: int, *, percent: bool | None = None) -> list[str | None]:
     scale = 100 if (is_fraction(values) if percent is None else percent) else 1
     return [None if value is None else fixed(value * scale, digits) for value in values]
@@ -151,13 +142,6 @@ def _as_shown(values: Sequence[float | None], digits: int, *, percent: bool | No
 def fixed(value: float, digits: int) -> str:
     """Write a number with so many digits; halves go up, as they do in JavaScript, so that the page shows the same."""
     return str(Decimal(value).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP))
-
-
-def _best(values: Sequence[float | None]) -> list[int]:
-    present = [value for value in values if value is not None]
-    if len(present) < 2:  # alone in its column, nobody is best
-        return []
-    return [i for i, value in enumerate(values) if value is not None and value == max(present)]
 
 
 def _texts(grid: Grid, escape: Callable[[str], str], strong: str) -> list[list[str]]:
@@ -178,17 +162,17 @@ def _text_columns(grid: Grid) -> frozenset[int]:
 
 
 def _markdown_escape(text: str) -> str:
-    one_line = " ".join(text.split())
-    return one_line.replace("&", "&amp;").replace("<", "&lt;").replace("\\", "\\\\").replace("|", "\\|")
+    return one_line(text).replace("&", "&amp;").replace("<", "&lt;").replace("\\", "\\\\").replace("|", "\\|")
 
 
 _LATEX = {
     "\\": r"\textbackslash{}",
     "→": r"$\to$",
+    "↓": r"$\downarrow$",
     "^": r"\textasciicircum{}",
     "~": r"\textasciitilde{}",
 } | {character: f"\\{character}" for character in "&%$#_{}"}
 
 
 def _latex_escape(text: str) -> str:
-    return "".join(_LATEX.get(character, character) for character in " ".join(text.split()))
+    return "".join(_LATEX.get(character, character) for character in one_line(text))

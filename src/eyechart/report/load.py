@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -84,7 +84,8 @@ def read_any(path: Path) -> list[tuple[Result, str]]:
     if reader is None:
         raise ResultError(f"{path} is not a result file.", advice=f"Known forms: {', '.join(sorted(_READERS))}.")
     try:
-        results = reader(path, path.read_text(encoding="utf-8-sig"))
+        with path.open(encoding="utf-8-sig", newline="") as stream:  # line ends inside of cells stay as they are
+            results = reader(path, stream.read())
     except OSError as error:
         raise ResultError(f"Cannot read {path} ({error.strerror}).") from error
     except UnicodeDecodeError as error:
@@ -109,33 +110,30 @@ def result_files(path: Path) -> Iterator[Path]:
 
 def _is_part(file: Path) -> bool:
     """Tell whether a file belongs to a result rather than being one (``out/*`` in a shell names those, too)."""
-    return file.name.startswith((TEMPORARY, PROGRESS_PREFIX)) or file.name.endswith(".records.jsonl")
+    lines = file.suffix == ".jsonl" and (file.stem.endswith(".records") or file.with_suffix(".json").exists())
+    return lines or file.name.startswith((TEMPORARY, PROGRESS_PREFIX))
 
 
 def _read_json(path: Path, text: str) -> list[tuple[Result, str]]:
     """One JSON object; or several, one per line, as tools that append to their output write them."""
     try:
-        body = parse_json(text)
+        return [_from_object(parse_json(text), path)]
     except ValueError as error:
-        lines = text.splitlines()
-        if len([line for line in lines if line.strip()]) < 2:
+        if sum(bool(line.strip()) for line in text.split("\n")) < 2:
             raise ResultError(
                 f"{path} is not valid JSON ({error}).", advice="It may be half-written: delete it and run again."
             ) from error
         return _read_lines(path, text)
-    return [_from_object(body, path)]
 
 
 def _read_lines(path: Path, text: str) -> list[tuple[Result, str]]:
     results = []
-    for number, line in enumerate(text.splitlines(), 1):
-        if not line.strip():
-            continue
-        try:
-            body = parse_json(line)
-        except ValueError as error:
-            raise ResultError(f"{path}, line {number}: not valid JSON ({error}).") from error
-        results.append(_from_object(body, path))
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.strip():
+            try:
+                results.append(_from_object(parse_json(line), path))
+            except ValueError as error:
+                raise ResultError(f"{path}, line {number}: not valid JSON ({error}).") from error
     return results
 
 
@@ -145,21 +143,16 @@ def _from_object(body: Any, path: Path) -> tuple[Result, str]:
         raise ResultError(f"{path} is not a result file.")
     if "dataset" in body and isinstance(body.get("metrics"), dict):
         origin = OURS if "schema" in body else "CLIP_benchmark" if "pretrained" in body else "EvalScope"
-        return _checked(result_from_dict, body, path), origin
+        return result_from_dict(body, path), origin
     for keys, origin, read in peers.OBJECTS:
         if keys <= body.keys():
-            return _checked(read, body, path), origin
+            try:
+                return read(body, path), origin
+            except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+                raise ResultError(f"{path} is damaged: {error!r}.", advice="Leave it out.") from error
     if "dataset" in body and "metrics" in body:
         raise ResultError(f"{path} has no metrics: the run that wrote it gave no numbers.")
     raise ResultError(f"{path} is not a result file.", advice="A result has the keys dataset, model, task, metrics.")
-
-
-def _checked(read: Callable[[Mapping[str, Any], Path], Result], body: Mapping[str, Any], path: Path) -> Result:
-    """Read an object that came from outside: parts of the wrong type are an error of the file, not of ours."""
-    try:
-        return read(body, path)
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-        raise ResultError(f"{path} is damaged: {error!r}.", advice="Write it again, or leave it out.") from error
 
 
 _READERS: dict[str, Callable[[Path, str], list[tuple[Result, str]]]] = {

@@ -1,17 +1,14 @@
-"""Which results may be compared, and their samples side by side."""
+"""Which results may be compared, and their records, read once."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import reduce
 from typing import Any
 
-import numpy as np
-
 from eyechart.errors import ResultError
-from eyechart.report.records import Columns, Ints, read_columns
-from eyechart.report.table import Table
+from eyechart.report.means import read_checked
+from eyechart.report.records import RecordColumns
+from eyechart.report.table import Column, ResultTable
 from eyechart.results import Result
 
 ASPECTS: Mapping[str, tuple[tuple[str, ...], ...]] = {
@@ -20,8 +17,12 @@ ASPECTS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "samples": (("job", "limit"),),
     "prompts": (("data", "prompts_digest"), ("data", "templates_digest"), ("data", "classnames_digest")),
     "task version": (("job", "settings", "task_version"),),
+    "judge": (("job", "others", "judge"), ("job", "settings", "judge"), ("job", "settings", "judge_fallback")),
+    "extractor": (("job", "settings", "extractor"),),
 }
 """What must be the same, and where a result tells it."""
+_NONE_IS_A_VALUE = {("job", "limit"), ("job", "others", "judge")}
+"""No limit is all samples, and no judge is a way to judge, too."""
 
 
 def differences(first: Result, second: Result) -> list[str]:
@@ -34,8 +35,8 @@ def differences(first: Result, second: Result) -> list[str]:
 
 def _differ(first: Result, second: Result, place: Sequence[str]) -> bool:
     a, b = (_look_up(result, place) for result in (first, second))
-    if place == ("job", "limit"):  # none is a value here: all samples
-        return bool(first.job and second.job) and a != b
+    if tuple(place) in _NONE_IS_A_VALUE:
+        return a != b and all(r.job and isinstance(_look_up(r, place[:-1]), Mapping) for r in (first, second))
     return a is not None and b is not None and a != b
 
 
@@ -49,15 +50,15 @@ def _look_up(result: Result, place: Sequence[str]) -> Any:
 class RecordsCache:
     """Reads the records of each cell of a table once."""
 
-    def __init__(self, table: Table, *, keep: int = 0, strict: bool = True) -> None:
+    def __init__(self, table: ResultTable, *, keep: int = 0, strict: bool = True) -> None:
         self.table = table
         self.keep = keep
         self.strict = strict
         self.problems: list[str] = []
         """What could not be read, where that is no error: the page goes on without it and says so."""
-        self._columns: dict[tuple[int, int], Columns | None] = {}
+        self._columns: dict[tuple[int, int], RecordColumns | None] = {}
 
-    def columns(self, model: int, benchmark: int) -> Columns | None:
+    def columns(self, model: int, benchmark: int) -> RecordColumns | None:
         """Return the records of one cell as columns; None if it has none."""
         place = (model, benchmark)
         if place not in self._columns:
@@ -65,57 +66,25 @@ class RecordsCache:
             self._columns[place] = self._read(found.result) if found else None
         return self._columns[place]
 
-    def _read(self, result: Result) -> Columns | None:
+    def _read(self, result: Result) -> RecordColumns | None:
         try:
-            return read_columns(result, keep=self.keep)
+            return read_checked(result, keep=self.keep)
         except ResultError as error:
             if self.strict:
                 raise
             self.problems.append(error.message)
             return None
 
-    def comparable(self, benchmark: int, leader: int) -> dict[int, Columns]:
-        """Return the records of the leader and of every model whose result may be compared with the leader's."""
-        results = self.table.results_of(benchmark)
-        found: dict[int, Columns] = {}
-        for model in sorted(results, key=lambda m: (m != leader, m)):
-            columns = self.columns(model, benchmark)
-            if columns is not None and not differences(results[leader], results[model]):
-                found[model] = columns
-        return found if leader in found else {}
+    def comparable(self, column: Column) -> dict[int, RecordColumns]:
+        """Return the records of a column's best model, and of those whose results may be compared with it."""
+        results = self.table.by_benchmark[column.benchmark]
+        read = {model: self.columns(model, column.benchmark) for model in results}
+        leader = self.table.leader(column)
+        if leader is None or read[leader] is None:
+            return {}
+        known = {model: columns for model, columns in read.items() if columns is not None}
+        return {model: known[model] for model in known if not differences(results[leader], results[model])}
 
     def forget(self, benchmark: int) -> None:
         """Drop the records of one benchmark."""
         self._columns = {place: columns for place, columns in self._columns.items() if place[1] != benchmark}
-
-
-@dataclass(frozen=True)
-class Paired:
-    """Rows that all models have, in one order."""
-
-    columns: tuple[Columns, ...]
-    unmatched: int
-    """Rows that some model lacks."""
-
-
-def pair(columns: Sequence[Columns]) -> Paired | None:
-    """Align the records of several models on their sample ids; None if there is no common id."""
-    first = columns[0].ids
-    if all(other.ids == first for other in columns[1:]):
-        return Paired(tuple(columns), 0)
-    common = reduce(set.__and__, [set(other.ids) for other in columns])
-    if not common:
-        return None
-    everything = reduce(set.__or__, [set(other.ids) for other in columns])
-    order = [name for name in first if name in common]
-    aligned = []
-    for other in columns:
-        place = {name: i for i, name in enumerate(other.ids)}
-        rows: Ints = np.array([place[name] for name in order], np.int64)
-        aligned.append(other.take(rows))
-    return Paired(tuple(aligned), len(everything) - len(common))
-
-
-def common_rows(parts: Sequence[Ints]) -> Ints:
-    """Return the positions that all lists have: samples that every model's answer could be judged on."""
-    return reduce(np.intersect1d, parts)

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from eyechart.errors import ResultError
-from eyechart.results import IDENTITY, Result
-from eyechart.results.older import as_values
+from eyechart.io.cells import unguarded
+from eyechart.io.untrusted import is_number
+from eyechart.results import IDENTITY, Result, result_from_dict
 
 Row = Mapping[str, str]
 
@@ -20,7 +21,8 @@ Row = Mapping[str, str]
 def read_csv(path: Path, text: str) -> list[tuple[Result, str]]:
     """Read a table of results: one that ``build`` wrote, or one of VLMEvalKit's, recognised by its file name."""
     try:
-        rows = list(csv.DictReader(io.StringIO(text), restkey="", restval=""))
+        reader = csv.DictReader(io.StringIO(text, newline=""), restkey="", restval="")
+        rows = [{unguarded(name): unguarded(cell) for name, cell in row.items()} for row in reader]
     except csv.Error as error:
         raise ResultError(f"{path} is not a table ({error}).") from error
     columns = set(rows[0]) if rows else set()
@@ -40,20 +42,12 @@ def read_csv(path: Path, text: str) -> list[tuple[Result, str]]:
 def _from_table_row(row: Row, path: Path) -> Result:
     """One line of ``benchmark.csv``: numbers that are not identity are metrics; ``x_low``, ``x_high`` bound ``x``."""
     numbers = {key: value for key, text in row.items() if (value := _number(text)) is not None and key not in IDENTITY}
-    bounded = {key for key in numbers if f"{key}_low" in numbers and f"{key}_high" in numbers}
+    bounded = sorted(key for key in numbers if f"{key}_low" in numbers and f"{key}_high" in numbers)
     bounds = {f"{key}_{end}" for key in bounded for end in ("low", "high")}
-    return Result(
-        dataset=row["dataset"],
-        model=row["model"],
-        pretrained=row.get("pretrained", ""),
-        task=row["task"],
-        language=row.get("language") or "en",
-        values=as_values(
-            {key: value for key, value in numbers.items() if key not in bounds},
-            {"intervals": {key: (numbers[f"{key}_low"], numbers[f"{key}_high"]) for key in sorted(bounded)}},
-        ),
-        path=path,
-    )
+    body: dict[str, Any] = {key: row[key] for key in IDENTITY if row.get(key)}
+    body["metrics"] = {key: value for key, value in numbers.items() if key not in bounds}
+    body["intervals"] = {key: (numbers[f"{key}_low"], numbers[f"{key}_high"]) for key in bounded}
+    return result_from_dict(body, path)
 
 
 # ---------------------------------------------------------------------------------------------- EvalScope
@@ -65,24 +59,15 @@ def _from_evalscope_report(body: Mapping[str, Any], path: Path) -> Result:
     counts: dict[str, int] = {}
     for metric in body["metrics"]:
         name = str(metric.get("name") or "score")
-        if isinstance(metric.get("score"), int | float):
-            metrics[name] = float(metric["score"])
-            counts[name] = int(metric.get("num") or 0)
+        if is_number(metric.get("score")):
+            metrics[name] = metric["score"]
+            counts |= {name: int(metric["num"])} if metric.get("num") else {}
         for category in metric.get("categories") or ():
             label = category.get("name")
             label = "/".join(map(str, label)) if isinstance(label, list | tuple) else str(label)
-            if isinstance(category.get("score"), int | float) and label != "default":
-                metrics[f"{name}|{label}"] = float(category["score"])
-    return Result(
-        dataset=str(body["dataset_name"]),
-        model=str(body["model_name"]),
-        pretrained="",
-        task="evalscope",
-        language="en",
-        values=as_values(_finite(metrics), {}),
-        counts={key: value for key, value in counts.items() if value},
-        path=path,
-    )
+            if is_number(category.get("score")) and label != "default":
+                metrics[f"{name}|{label}"] = category["score"]
+    return _result(body["dataset_name"], body["model_name"], "evalscope", metrics, path, counts=counts)
 
 
 def _from_mteb(body: Mapping[str, Any], path: Path) -> Result:
@@ -90,19 +75,15 @@ def _from_mteb(body: Mapping[str, Any], path: Path) -> Result:
     splits = body["scores"]
     split = "test" if "test" in splits else next(iter(splits), "")
     rows = splits.get(split) or [{}]
-    kept = {key: value for key, value in rows[0].items() if not key.startswith("nauc_")}
+    kept = {key: value for key, value in rows[0].items() if is_number(value) and not key.startswith("nauc_")}
     revision_folder = path.parent
     model = revision_folder.parent.name.removeprefix("eval__").replace("__", "/")
-    return Result(
-        dataset=str(body["task_name"]),
-        model=model,
-        pretrained="",
-        task="mteb",
-        language="en",
-        values=as_values(_finite(kept), {"data": {"main_metric": "main_score"}}),
-        data={"split": split},
-        path=path,
-    )
+    data = {"split": split, "main_metric": "main_score"}
+    return _result(body["task_name"], model, "mteb", kept, path, data=data)
+
+
+def _result(dataset: str, model: str, task: str, metrics: Mapping[str, float], path: Path, **known: Any) -> Result:
+    return result_from_dict({"dataset": dataset, "model": model, "task": task, "metrics": metrics, **known}, path)
 
 
 OBJECTS: Sequence[tuple[frozenset[str], str, Callable[[Mapping[str, Any], Path], Result]]] = (
@@ -133,16 +114,8 @@ def _from_vlm_table(rows: Sequence[Row], path: Path) -> Result:
             if value is not None and column and not column.startswith("Unnamed"):
                 metrics[f"{part}|{column}" if part else column] = value
     model, dataset = _vlm_names(path)
-    return Result(
-        dataset=dataset,
-        model=model,
-        pretrained="",
-        task="vlmevalkit",
-        language="en",
-        values=as_values(_as_fractions(metrics), {}),
-        data={"split": split} if split else {},
-        path=path,
-    )
+    data = {"split": split} if split else {}
+    return _result(dataset, model, "vlmevalkit", _as_fractions(metrics), path, data=data)
 
 
 def _vlm_names(path: Path) -> tuple[str, str]:
@@ -162,17 +135,9 @@ def _as_fractions(metrics: Mapping[str, float]) -> dict[str, float]:
     return {key: value / scale for key, value in metrics.items()}
 
 
-# ------------------------------------------------------------------------------------------------ numbers
-
-
 def _number(text: object) -> float | None:
     try:
         value = float(str(text))
     except ValueError:
         return None
     return value if math.isfinite(value) else None
-
-
-def _finite(values: Mapping[str, Any]) -> dict[str, float]:
-    numbers = {k: v for k, v in values.items() if isinstance(v, int | float) and not isinstance(v, bool)}
-    return {key: float(value) for key, value in numbers.items() if math.isfinite(value)}

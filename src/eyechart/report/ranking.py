@@ -3,76 +3,73 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import groupby
 
 import numpy as np
 
-from eyechart import stats
-from eyechart.report.pairing import RecordsCache, common_rows, pair
-from eyechart.report.records import Floats, metric_rows, unit_scores
-from eyechart.report.table import Column, Table
+from eyechart.report.means import AlignedRows, align, rows_of
+from eyechart.report.pairing import RecordsCache
+from eyechart.report.records import Floats
+from eyechart.report.table import Column, ResultTable
+from eyechart.report.tests import not_separable, rank_intervals
 
 
 @dataclass(frozen=True)
-class Ranking:
-    """Rank intervals of models over the benchmarks that all of them have."""
+class SuiteRanking:
+    """Rank intervals of models over the benchmarks that all of them have, the best mean first."""
 
     models: tuple[int, ...]
     means: tuple[float, ...]
-    ranks: tuple[stats.RankInterval, ...]
+    """Where lower is better in some benchmarks and higher in others, those of the first count negative."""
+    ranks: tuple[tuple[int, int], ...]
     benchmarks: tuple[int, ...]
 
 
-def leader_of(table: Table, column: Column) -> int | None:
-    """Return the model with the largest value of a column."""
-    values = {m: value for m in range(len(table.models)) if (value := table.value(m, column)) is not None}
-    return max(values, key=lambda m: values[m]) if values else None
+def paired_rows(table: ResultTable, column: Column, cache: RecordsCache) -> tuple[list[int], AlignedRows] | None:
+    """Return the models that can be paired with a column's best, and their numbers turned so that larger is better.
 
-
-def not_separable(table: Table, column: Column, cache: RecordsCache) -> dict[int, bool]:
-    """For each model that can be paired with the best one: whether the best does not surely beat it.
-
-    Empty if there is nothing to pair, or the metric is no mean over samples.
+    None if there are not two, or the metric is no mean over records.
     """
-    leader = leader_of(table, column)
-    found = cache.comparable(column.benchmark, leader) if leader is not None else {}
-    paired = pair(list(found.values())) if len(found) > 1 else None
+    metrics = table.metrics_in(column)
+    found = {
+        model: rows_of(columns, mean_of)
+        for model, columns in cache.comparable(column).items()
+        if model in metrics and (mean_of := metrics[model].mean_of)
+    }
+    aligned = align(list(found.values())) if len(found) > 1 else None
+    if aligned is None:
+        return None
+    sign = -1.0 if table.lower_is_better(column) else 1.0
+    return list(found), replace(aligned, values=sign * aligned.values)
+
+
+def tied_with_best(table: ResultTable, column: Column, cache: RecordsCache) -> list[int] | None:
+    """Return the models that the best of a column does not surely beat; None if there is nothing to pair."""
+    paired = paired_rows(table, column, cache)
     if paired is None:
-        return {}
-    parts = [metric_rows(columns, column.metric) for columns in paired.columns]
-    known = [part for part in parts if part is not None]
-    if len(known) < len(parts):
-        return {}
-    rows = common_rows([part.rows for part in known])
-    if rows.size == 0:
-        return {}
-    matrix = np.stack([part.values[np.isin(part.rows, rows)] for part in known])
-    clusters = [paired.columns[0].cluster[i] for i in rows] if known[0].clustered else None
-    return dict(zip(found, stats.not_separable_from_best([matrix], [clusters]), strict=True))
+        return None
+    models, rows = paired
+    return [model for model, mark in zip(models, not_separable(rows.values, rows.units), strict=True) if mark]
 
 
 class SuiteScores:
-    """Collects, benchmark by benchmark, what rank intervals over the suite need: a value per model and image."""
+    """Collects, benchmark by benchmark, what rank intervals over the suite need: a value per model and unit."""
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: ResultTable) -> None:
         self.table = table
         self.matrices: dict[int, tuple[tuple[int, ...], Floats]] = {}
+        self.lower: set[int] = set()
 
-    def add(self, benchmark: int, metrics: Sequence[str], cache: RecordsCache) -> None:
-        """Take in one benchmark, if its models can be paired."""
-        leader = leader_of(self.table, Column(benchmark, metrics[0])) if metrics else None
-        found = cache.comparable(benchmark, leader) if leader is not None else {}
-        paired = pair(list(found.values())) if len(found) > 1 else None
-        if paired is None:
-            return
-        scores = [unit_scores(columns, metrics) for columns in paired.columns]
-        rows = [values for units in scores if units is not None for values in units[1:]]
-        if len(rows) == len(found):
-            order = np.argsort(list(found))
-            models = tuple(int(model) for model in np.array(list(found))[order])
-            self.matrices[benchmark] = (models, np.stack(rows)[order])
+    def add(self, columns: Sequence[Column], cache: RecordsCache) -> None:
+        """Take in one benchmark by its metrics, if its models can be paired by all of them."""
+        paired = [paired_rows(self.table, column, cache) for column in columns]
+        known = [part for part in paired if part is not None]
+        if known and len(known) == len(paired) and len({tuple(models) for models, _ in known}) == 1:
+            self.matrices[columns[0].benchmark] = (tuple(known[0][0]), unit_scores([rows for _, rows in known]))
+            self.lower |= {column.benchmark for column in columns if self.table.lower_is_better(column)}
 
-    def ranking(self) -> Ranking | None:
+    def ranking(self) -> SuiteRanking | None:
         """Return the rank intervals over the benchmarks that have every model that has any; None without two models."""
         models = tuple(sorted({model for rows, _ in self.matrices.values() for model in rows}))
         used = [benchmark for benchmark, (rows, _) in self.matrices.items() if rows == models]
@@ -80,15 +77,34 @@ class SuiteScores:
             return None
         matrices = [self.matrices[benchmark][1] for benchmark in used]
         means = np.mean([matrix.mean(axis=1) for matrix in matrices], axis=0)
-        return Ranking(models, tuple(means.tolist()), tuple(stats.rank_intervals(matrices)), tuple(used))
+        ranks, order = rank_intervals(matrices), np.argsort(-means, kind="stable")
+        sign = -1.0 if all(benchmark in self.lower for benchmark in used) else 1.0
+        return SuiteRanking(
+            models=tuple(models[i] for i in order),
+            means=tuple((sign * means[order]).tolist()),
+            ranks=tuple(ranks[i] for i in order),
+            benchmarks=tuple(used),
+        )
 
 
-def rank_models(table: Table, cache: RecordsCache, metric: str | None = None) -> Ranking | None:
+def unit_scores(parts: Sequence[AlignedRows]) -> Floats:
+    """Give each independent unit (image) a value such that their mean is the mean of the metrics, models x units.
+
+    A unit of a metric with several records per image gets the sum over its records, scaled by images / records.
+    """
+    names = [part.units or part.ids for part in parts]
+    place = {name: i for i, name in enumerate(dict.fromkeys(name for own in names for name in own))}
+    totals = []
+    for part, own in zip(parts, names, strict=True):
+        index = np.array([place[name] for name in own])
+        sums = [np.bincount(index, weights=row, minlength=len(place)) for row in part.values]
+        totals.append(np.stack(sums) * len(place) / len(own))
+    return np.asarray(np.mean(totals, axis=0))
+
+
+def rank_models(table: ResultTable, cache: RecordsCache, metric: str | None = None) -> SuiteRanking | None:
     """Rank the models of a table over the benchmarks on which all of them can be paired."""
-    chosen: dict[int, list[str]] = {}
-    for column in table.columns(metric):
-        chosen.setdefault(column.benchmark, []).append(column.metric)
     suite = SuiteScores(table)
-    for benchmark, metrics in chosen.items():
-        suite.add(benchmark, metrics, cache)
+    for _, columns in groupby(table.columns(metric), key=lambda column: column.benchmark):
+        suite.add(list(columns), cache)
     return suite.ranking()

@@ -1,172 +1,162 @@
-"""Per-sample records as columns, and what each metric is a mean of."""
+"""Per-sample records as columns: what the metrics are computed from, and what the page shows of them."""
 
 from __future__ import annotations
 
+import hashlib
 import heapq
 import math
-import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from eyechart.errors import ResultError
 from eyechart.results import Result
+from eyechart.results.files import records_file
+from eyechart.types import MeanOf, RecordForm
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
-Form = Literal["label", "labels", "ranking", "question"]
-"""One label and a rank, several labels and scores, queries with ranks, or questions with a verdict."""
+Truth = NDArray[np.bool_]
 
+FORMS: tuple[RecordForm, ...] = get_args(RecordForm)
 NO_VALUE = -1
-_LARGEST = {"label": 1_000_000, "prediction": 1_000_000, "rank": 2**62, "correct": 1}
-"""Numbers of a record: tables as long as the largest label are made of them."""
+_LIMITS = {"label": (0, 1_000_000), "prediction": (NO_VALUE, 1_000_000), "rank": (1, 2**53)}
+"""Tables as long as the largest label are made of them."""
 MAX_THUMBNAILS = 2_000
 """Thumbnails that are held of one result."""
+_NUMBERS: Mapping[RecordForm, tuple[str, ...]] = {
+    "label": ("label", "prediction", "rank"),
+    "ranking": ("rank",),
+    "question": ("correct",),
+}
+_NAMES: Mapping[RecordForm, tuple[str, ...]] = {"ranking": ("query", "image")}
+"""The fields that the page's view of a form reads."""
+_NEEDED: Mapping[RecordForm, tuple[str, ...]] = {"label": ("label",), "ranking": ("query",)}
+"""Those without which there is no view."""
 
 
 @dataclass(frozen=True)
-class Columns:
+class RecordColumns:
     """The records of one result, in the order of the file."""
 
-    form: Form
+    form: RecordForm
     ids: tuple[str, ...]
-    label: Ints
-    prediction: Ints
-    rank: Ints
-    """Rank of the right answer, 1 being best; `NO_VALUE` where there is none."""
-    correct: Ints
-    """1, 0, or `NO_VALUE` where the answer could not be judged."""
-    cluster: tuple[str, ...] = ()
-    """Ranking: the image each query belongs to."""
-    from_text: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, bool))
-    """Ranking: whether the query is a text (image retrieval)."""
-    present: NDArray[np.bool_] = field(default_factory=lambda: np.zeros((0, 0), bool))
+    numbers: Mapping[str, Floats]
+    """By field: NaN where a record does not have it, infinity where it is null."""
+    names: Mapping[str, tuple[str | None, ...]]
+    """By field, as text; None where a record does not have it."""
+    present: Truth = field(default_factory=lambda: np.zeros((0, 0), bool))
     """Several labels: samples x classes."""
     scores: Floats = field(default_factory=lambda: np.zeros((0, 0)))
     worst: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
     """Position -> whole record of the worst mistakes."""
     texts: Mapping[int, str] = field(default_factory=dict)
-    """Ranking: position -> the text of the query."""
+    """Position -> the text of the query."""
     thumbnails: Mapping[int, str] = field(default_factory=dict)
 
-    def __len__(self) -> int:
-        return len(self.ids)
+    def whole(self, name: str) -> Ints:
+        """Return a column of whole numbers, `NO_VALUE` where there is none."""
+        values = self.numbers[name]
+        return np.where(np.isfinite(values), values, NO_VALUE).astype(np.int64)
 
-    def take(self, rows: Ints) -> Columns:
-        """Return the rows at the given positions, without what is only for showing."""
-        return Columns(
-            form=self.form,
-            ids=tuple(self.ids[i] for i in rows),
-            label=self.label[rows],
-            prediction=self.prediction[rows],
-            rank=self.rank[rows],
-            correct=self.correct[rows],
-            cluster=tuple(self.cluster[i] for i in rows) if self.cluster else (),
-            from_text=self.from_text[rows] if self.from_text.size else self.from_text,
-            present=self.present[rows] if self.present.size else self.present,
-            scores=self.scores[rows] if self.scores.size else self.scores,
-        )
+    @property
+    def from_text(self) -> Truth:
+        """Ranking: tell whether the query is a text."""
+        return np.array([query == "text" for query in self.names["query"]], bool)
 
 
-@dataclass(frozen=True)
-class MetricRows:
-    """What a metric is the mean of: one value per row, and which rows belong together."""
-
-    rows: Ints
-    """Positions in the columns."""
-    values: Floats
-    binary: bool = True
-    """Each value is right or wrong, so that exact tests of proportions apply."""
-    clustered: bool = False
-
-
-def read_columns(result: Result, *, keep: int = 0) -> Columns | None:
-    """Read the records of a result as columns; None if there are none, or none of a form that is known here.
+def read_columns(result: Result, *, keep: int = 0) -> RecordColumns | None:
+    """Read the records of a result as columns; None if it has no records file.
 
     With ``keep``, also what the page shows: texts, thumbnails, and the whole records of so many worst mistakes.
 
     Raises:
-        ResultError: If the records are missing or damaged.
+        ResultError: If the records are missing, damaged or not those that the result was made with.
     """
+    path = records_file(result)
+    if path is None:
+        return None
     try:
-        records = _Reader(keep)
+        with path.open("rb") as stream:
+            digest = hashlib.file_digest(stream, "sha256").hexdigest()
+        reader = _RecordsReader(result, keep)
         for record in result.iter_records():
-            if records.is_known(record):
-                records.add(record)
-        return records.columns() if records.ids else None
+            reader.add(record)
+        columns = reader.columns()
     except OSError as error:
-        raise ResultError(f"{result.path}: its records cannot be read ({error.strerror}).") from error
+        raise ResultError(f"{path}: the records of {result.path} cannot be read ({error.strerror}).") from error
     except (AttributeError, IndexError, KeyError, TypeError, ValueError, OverflowError) as error:
-        raise ResultError(f"{result.path}: a record is damaged: {error!r}.") from error
+        raise ResultError(f"{path}: a record is damaged: {error!r}.") from error
+    written = {"sha256": digest, "count": len(columns.ids)}
+    if any(result.records.get(key, value) != value for key, value in written.items()):
+        raise ResultError(
+            f"{path} was cut or changed after {result.path} was written: "
+            f"{len(columns.ids)} records, {result.records.get('count')} expected.",
+            advice="Run the job again, or leave the result out.",
+        )
+    return columns
 
 
-def reread(result: Result, wanted: Collection[str]) -> dict[str, Mapping[str, Any]]:
-    """Read the records of some samples as they are."""
-    return {str(record["id"]): record for record in result.iter_records() if str(record.get("id")) in wanted}
-
-
-class _Reader:
+class _RecordsReader:
     """Collects columns while records stream by."""
 
-    def __init__(self, keep: int) -> None:
+    def __init__(self, result: Result, keep: int) -> None:
+        means: Sequence[MeanOf] = [metric.mean_of for metric in result.values.values() if metric.mean_of]
+        form = result.records.get("form")
+        self.form: RecordForm = form if form in FORMS else ""
         self.keep = keep
-        self.form: Form = "label"
         self.ids: list[str] = []
-        self.numbers: dict[str, list[int]] = {name: [] for name in ("label", "prediction", "rank", "correct")}
-        self.cluster: list[str] = []
-        self.from_text: list[bool] = []
+        self.numbers = _lists(_NUMBERS.get(self.form, ()), (mean.field for mean in means))
+        self.names = _lists(
+            _NAMES.get(self.form, ()),
+            (name for mean in means for name in (*mean.where, mean.cluster, mean.balance) if name),
+        )
         self.labels: list[Sequence[int]] = []
         self.scores: list[Sequence[float]] = []
         self.worst: list[tuple[float, int, Mapping[str, Any]]] = []
         self.texts: dict[int, str] = {}
         self.thumbnails: dict[int, str] = {}
 
-    def is_known(self, record: Mapping[str, Any]) -> bool:
-        """Tell whether a record has the form of those before it; the first known one decides."""
-        form = form_of(record)
-        if not self.ids and form is not None:
-            self.form = form
-        return form is not None and form == self.form
-
     def add(self, record: Mapping[str, Any]) -> None:
         position = len(self.ids)
         self.ids.append(str(record["id"]))
-        for name, values in self.numbers.items():
-            values.append(_number(record.get(name), name))
-        if self.form == "ranking":
-            self.from_text.append(record["query"] == "text")
-            self.cluster.append(str(record.get("image", record["id"])))
-        elif self.form == "label" and self.numbers["label"][-1] == NO_VALUE:
-            raise ValueError("no label")
-        elif self.form == "labels":
+        for name, numbers in self.numbers.items():
+            numbers.append(_number(record, name))
+        for name, texts in self.names.items():
+            texts.append(str(record[name]) if record.get(name) is not None else None)
+        for name in _NEEDED.get(self.form, ()):
+            if record.get(name) is None:
+                raise ValueError(f"{record['id']!r:.80} has no {name}")
+        if self.form == "labels":
             self.labels.append(record["labels"])
             self.scores.append(record["scores"])
-        if not self.keep:
-            return
+        if self.keep:
+            self._show(position, record)
+
+    def _show(self, position: int, record: Mapping[str, Any]) -> None:
+        """Keep what the page shows."""
         if record.get("text"):
             self.texts[position] = str(record["text"])
         if record.get("thumbnail") and len(self.thumbnails) < MAX_THUMBNAILS:
             self.thumbnails[position] = str(record["thumbnail"])
-        badness = 0.0 if self.form == "question" else how_bad(record, self.form)
+        badness = _BADNESS[self.form](record) if self.form in _BADNESS else 0.0
         if badness > 0:
-            (heapq.heappush if len(self.worst) < self.keep else heapq.heappushpop)(
-                self.worst, (badness, -position, record)
-            )
+            push = heapq.heappush if len(self.worst) < self.keep else heapq.heappushpop
+            push(self.worst, (badness, -position, record))
 
-    def columns(self) -> Columns:
+    def columns(self) -> RecordColumns:
         scores = np.array(self.scores, np.float64) if self.scores else np.zeros((0, 0))
         present = np.zeros(scores.shape, bool)
         for row, labels in enumerate(self.labels):
             present[row, list(labels)] = True
-        return Columns(
+        return RecordColumns(
             form=self.form,
             ids=tuple(self.ids),
-            **{name: np.array(values, np.int64) for name, values in self.numbers.items()},
-            cluster=tuple(self.cluster),
-            from_text=np.array(self.from_text, bool),
+            numbers={name: np.array(values, np.float64) for name, values in self.numbers.items()},
+            names={name: tuple(values) for name, values in self.names.items()},
             present=present,
             scores=scores,
             worst={-position: record for _, position, record in self.worst},
@@ -175,92 +165,48 @@ class _Reader:
         )
 
 
-def _number(value: Any, name: str) -> int:
-    if not isinstance(value, int):
-        return NO_VALUE
-    if not NO_VALUE <= value <= _LARGEST[name]:
-        raise ValueError(f"{name} is {value}")
-    return int(value)
+def numbered(names: Iterable[str]) -> Ints:
+    """Number names in the order in which they are met."""
+    number: dict[str, int] = {}
+    return np.array([number.setdefault(name, len(number)) for name in names], np.int64)
 
 
-def form_of(record: Mapping[str, Any]) -> Form | None:
-    """Recognise the form of a record by its keys; None for those of tasks that have no view of samples."""
-    return next((form for key, form in _FORMS if key in record), None)
+def _lists(*names: Iterable[str]) -> dict[str, list[Any]]:
+    return {name: [] for part in names for name in part}
 
 
-_FORMS: Sequence[tuple[str, Form]] = (
-    ("query", "ranking"),
-    ("labels", "labels"),
-    ("question", "question"),
-    ("rank", "label"),
-    ("correct", "question"),
-)
+def _number(record: Mapping[str, Any], name: str) -> float:
+    if name not in record:
+        return math.nan
+    value = record[name]
+    if value is None:
+        return math.inf
+    low, high = _LIMITS.get(name, (-math.inf, math.inf))
+    if not isinstance(value, int | float) or not low <= value <= high:
+        raise ValueError(f"{name} is {value!r:.80}")
+    return float(value)
 
 
-def how_bad(record: Mapping[str, Any], form: Form) -> float:
-    """Order mistakes for showing, confident ones first; 0 for what is right. Questions are not ordered."""
-    if form == "ranking":
-        rank = record["rank"]
-        return float(rank - 1) if rank is not None else math.inf
-    if form == "labels":
-        scores = record["scores"]
-        right = [scores[i] for i in record["labels"]]
-        return max(0.0, max(scores) - min(right)) if right else 0.0
+# --------------------------------------------------------------- how bad a mistake is: confident ones are shown first
+
+
+def _label_badness(record: Mapping[str, Any]) -> float:
     if record["rank"] == 1:
         return 0.0
     scores = record.get("scores") or [0.0]
     return 1e-9 + max(0.0, float(scores[0]) - float(record.get("label_score") or 0.0))
 
 
-# ------------------------------------------------------------------------------------ metrics as means
-
-_ACCURACY = re.compile(r"(?:lp_|knn_|cluster_)?acc(\d{0,9})|accuracy|Overall")
-_RECALL = re.compile(r"(image|text)_retrieval_recall@(\d{1,9})")
-_MEAN_RECALL = re.compile(r"(?:lp_|knn_)?mean_per_class_recall")
-
-
-def metric_rows(columns: Columns, metric: str) -> MetricRows | None:
-    """Say which rows a metric is the mean of, and each row's value; None if it is not a mean of rows.
-
-    Mean per-class recall is one too: a right sample of class c counts n / (classes x n_c) instead of 1.
-    """
-    if found := _RECALL.fullmatch(metric):
-        if columns.form != "ranking":
-            return None
-        rows = np.flatnonzero(columns.from_text == (found[1] == "image"))
-        return MetricRows(rows, _hits(columns, rows, int(found[2])), clustered=found[1] == "image")
-    everything = np.arange(len(columns))
-    if _MEAN_RECALL.fullmatch(metric) and columns.form == "label":
-        _, inverse, counts = np.unique(columns.label, return_inverse=True, return_counts=True)
-        weights = len(columns) / (counts.size * counts[inverse])
-        return MetricRows(everything, _hits(columns, everything, 1) * weights, binary=False)
-    if (found := _ACCURACY.fullmatch(metric)) and columns.form in ("label", "question"):
-        if columns.form == "label":
-            return MetricRows(everything, _hits(columns, everything, int(found[1] or 1)))
-        judged = np.flatnonzero(columns.correct != NO_VALUE)
-        return MetricRows(judged, columns.correct[judged].astype(np.float64)) if found[1] in ("", None) else None
-    return None
+def _labels_badness(record: Mapping[str, Any]) -> float:
+    scores = record["scores"]
+    right = [scores[i] for i in record["labels"]]
+    return max(0.0, max(scores) - min(right)) if right else 0.0
 
 
-def unit_scores(columns: Columns, metrics: Iterable[str]) -> tuple[list[str], Floats] | None:
-    """Give each independent unit (image) a value such that their mean is the mean of the metrics.
-
-    A unit of a metric with several rows per image gets the sum over its rows, scaled by images / rows.
-    """
-    names = columns.cluster or columns.ids
-    units = sorted(set(names))
-    place = {name: i for i, name in enumerate(units)}
-    index = np.array([place[name] for name in names])
-    totals = []
-    for metric in metrics:
-        part = metric_rows(columns, metric)
-        if part is None or part.rows.size == 0:
-            return None
-        sums = np.bincount(index[part.rows], weights=part.values, minlength=len(units))
-        totals.append(sums * len(units) / part.rows.size)
-    return (units, np.asarray(np.mean(totals, axis=0))) if totals else None
+def _ranking_badness(record: Mapping[str, Any]) -> float:
+    rank = record["rank"]
+    return float(rank - 1) if rank is not None else math.inf
 
 
-def _hits(columns: Columns, rows: Ints, k: int) -> Floats:
-    rank = columns.rank[rows]
-    return np.asarray((rank != NO_VALUE) & (rank <= k), np.float64)
+_BADNESS = {"label": _label_badness, "labels": _labels_badness, "ranking": _ranking_badness}
+"""Questions are not ordered."""

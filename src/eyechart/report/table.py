@@ -11,43 +11,11 @@ from functools import cached_property
 from eyechart.languages import canonical
 from eyechart.report.load import OURS, Found
 from eyechart.results import Result
-
-KINDS: Mapping[str, str] = {
-    "zeroshot_classification": "classification",
-    "zeroshot_retrieval": "retrieval",
-    "linear_probe": "probe",
-    "logistic_probe": "probe",
-    "knn": "probe",
-    "clustering": "clustering",
-    "visual_sts": "similarity",
-    "image_caption_selection": "selection",
-    "captioning": "captioning",
-    "image_caption": "captioning",
-    "vlmevalkit": "questions",
-}
-"""What a task measures, for grouping and for averages by kind."""
-
-MAIN_METRICS = (
-    ("lp_acc1",),
-    ("knn_acc1",),
-    ("acc1",),
-    ("mean_average_precision",),
-    ("image_retrieval_recall@{k}", "text_retrieval_recall@{k}"),
-    ("acc",),
-    ("accuracy",),
-    ("Overall",),
-    ("main_score",),
-    ("ndcg_at_10",),
-    ("nmi",),
-    ("spearman",),
-    ("CIDEr",),
-    ("score",),
-)
-"""The metric that stands for a benchmark unless its results name another: the first of these that it has."""
+from eyechart.types import Metric
 
 
 @dataclass(frozen=True)
-class Model:
+class ModelRow:
     """A row: a model in one form, from one tool."""
 
     name: str
@@ -64,17 +32,14 @@ class Model:
 
 
 @dataclass(frozen=True)
-class Benchmark:
+class BenchmarkColumn:
     """A dataset read by a task in one language."""
 
     dataset: str
     task: str
     language: str = "en"
-
-    @property
-    def kind(self) -> str:
-        """Say what it measures."""
-        return KINDS.get(self.task, self.task.replace("_", " "))
+    measures: str = field(default="", compare=False)
+    """What the task measures, in a word: tables group and average by it."""
 
     @property
     def label(self) -> str:
@@ -91,97 +56,123 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Table:
+class ResultTable:
     """Results by row and benchmark."""
 
-    models: tuple[Model, ...]
-    benchmarks: tuple[Benchmark, ...]
+    models: tuple[ModelRow, ...]
+    benchmarks: tuple[BenchmarkColumn, ...]
     cells: Mapping[tuple[int, int], Found]
     """(model, benchmark) -> its result."""
     replaced: tuple[Found, ...] = ()
     """Older results of the same model and benchmark, which are not shown."""
-    main: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
-    """The metrics that stand for each benchmark."""
-
-    def value(self, model: int, column: Column) -> float | None:
-        """Return one number, or None if there is none."""
-        found = self.cells.get((model, column.benchmark))
-        return None if found is None else found.result.metrics.get(column.metric)
-
-    def interval(self, model: int, column: Column) -> tuple[float, float] | None:
-        """Return the interval that the result gives for one number."""
-        found = self.cells.get((model, column.benchmark))
-        return None if found is None else found.result.intervals.get(column.metric)
-
-    def results_of(self, benchmark: int) -> dict[int, Result]:
-        """Return a benchmark's results by model."""
-        return self._by_benchmark.get(benchmark, {})
 
     @cached_property
-    def _by_benchmark(self) -> dict[int, dict[int, Result]]:
+    def by_benchmark(self) -> dict[int, dict[int, Result]]:
+        """Return the results of each benchmark by model."""
         groups: dict[int, dict[int, Result]] = {}
         for (model, benchmark), found in sorted(self.cells.items(), key=lambda item: item[0]):
             groups.setdefault(benchmark, {})[model] = found.result
         return groups
 
+    @cached_property
+    def primary(self) -> dict[int, tuple[str, ...]]:
+        """Return the metrics that stand for each benchmark."""
+        return {b: primary_metrics(list(results.values())) for b, results in self.by_benchmark.items()}
+
     def metrics_of(self, benchmark: int) -> list[str]:
         """List the metrics that any result of a benchmark has, sorted as people count."""
-        return sorted({name for result in self.results_of(benchmark).values() for name in result.metrics}, key=natural)
+        return sorted({name for result in self.by_benchmark[benchmark].values() for name in result.values}, key=natural)
 
     def columns(self, metric: str | None = None) -> list[Column]:
-        """List the columns of the main metrics, or of one metric wherever it exists."""
+        """List the columns of the primary metrics, or of one metric wherever it exists."""
         if metric is None:
-            return [Column(b, name) for b in range(len(self.benchmarks)) for name in self.main[b]]
+            return [Column(b, name) for b in range(len(self.benchmarks)) for name in self.primary[b]]
         return [Column(b, metric) for b in range(len(self.benchmarks)) if metric in self.metrics_of(b)]
 
+    def metrics_in(self, column: Column) -> dict[int, Metric]:
+        """Return the metric of a column for each model that has it."""
+        results = self.by_benchmark[column.benchmark].items()
+        return {model: result.values[column.metric] for model, result in results if column.metric in result.values}
 
-def make_table(found: Sequence[Found]) -> Table:
+    def values(self, column: Column) -> list[float | None]:
+        """Return the numbers of a column, None for a model that has none."""
+        found = self.metrics_in(column)
+        return [found[m].value if m in found else None for m in range(len(self.models))]
+
+    def lower_is_better(self, column: Column) -> bool:
+        """Tell which end of a column is the good one."""
+        return any(metric.lower_is_better for metric in self.metrics_in(column).values())
+
+    def leader(self, column: Column) -> int | None:
+        """Return the first model with the best value of a column."""
+        sign = -1 if self.lower_is_better(column) else 1
+        found = self.metrics_in(column)
+        return max(found, key=lambda model: sign * found[model].value, default=None)
+
+    def known(self, column: Column, name: str) -> float | None:
+        """Return ``chance`` or ``best`` of a column: of the first result that tells, as it belongs to the dataset."""
+        levels = (getattr(metric, name) for metric in self.metrics_in(column).values())
+        return next((level for level in levels if level is not None), None)
+
+
+def make_table(found: Sequence[Found]) -> ResultTable:
     """Arrange results as models x benchmarks; of several results for one cell the newest stands."""
-    groups = _suffixes(found)
-    cells: dict[tuple[Model, Benchmark], Found] = {}
+    suffix = _suffixes(found)
+    cells: dict[tuple[ModelRow, BenchmarkColumn], Found] = {}
     replaced = []
     for item in sorted(found, key=lambda item: str(item.result.provenance.get("date", ""))):
         result = item.result
-        model = Model(result.model, result.pretrained, item.origin, groups(item))
-        place = (model, canonical_benchmark(result.dataset, result.task, result.language))
+        place = (ModelRow(result.model, result.pretrained, item.origin, suffix(item)), benchmark_of(result))
         if place in cells:
             replaced.append(cells[place])
         cells[place] = item
     models = sorted({model for model, _ in cells}, key=lambda model: (model.origin != OURS, natural(model.label)))
-    order = {kind: number for number, kind in enumerate(KINDS.values())}
-    benchmarks = sorted(
-        {benchmark for _, benchmark in cells},
-        key=lambda b: (order.get(b.kind, 99), natural(b.dataset), b.language != "en", b.language),
+    benchmarks = list(dict.fromkeys(benchmark for _, benchmark in cells))
+    sizes = Counter(benchmark.measures for benchmark in benchmarks)
+    benchmarks.sort(
+        key=lambda b: (-sizes[b.measures], b.measures, natural(b.dataset), b.task, b.language != "en", b.language)
     )
     rows, places = {m: i for i, m in enumerate(models)}, {b: i for i, b in enumerate(benchmarks)}
     placed = {(rows[model], places[benchmark]): item for (model, benchmark), item in cells.items()}
-    main = {
-        i: main_metrics([item.result for (_, b), item in sorted(placed.items(), key=lambda x: x[0]) if b == i])
-        for i in range(len(benchmarks))
-    }
-    return Table(tuple(models), tuple(benchmarks), placed, tuple(replaced), main)
+    return ResultTable(tuple(models), tuple(benchmarks), placed, tuple(replaced))
 
 
-def canonical_benchmark(dataset: str, task: str, language: str) -> Benchmark:
+def benchmark_of(result: Result) -> BenchmarkColumn:
     """Name a benchmark in one way, whatever the tool that ran it wrote: vtab_pets, wds/vtab/pets, zh or cn."""
-    name = dataset.removeprefix("wds/").removeprefix("wds_")
+    name = result.dataset.removeprefix("wds/").removeprefix("wds_")
     if name.startswith("vtab_"):
         name = "vtab/" + name.removeprefix("vtab_")
-    return Benchmark(name, task, canonical(language))
+    return BenchmarkColumn(name, result.task, canonical(result.language), str(result.data.get("measures", "")))
 
 
-def main_metrics(results: Sequence[Result]) -> tuple[str, ...]:
-    """Choose the metrics that stand for a benchmark: those its results name, else those that most of them have."""
-    named = [result.data["main_metric"] for result in results if result.data.get("main_metric")]
-    if named:
-        first = named[0]
-        return (first,) if isinstance(first, str) else tuple(first)
-    counts = Counter(name for result in results for name in result.metrics)
-    for patterns in MAIN_METRICS:
-        present = _fill_k(patterns, counts)
-        if present:
-            return present
-    return tuple(sorted(counts, key=lambda name: (-counts[name], natural(name)))[:1])
+def primary_metrics(results: Sequence[Result]) -> tuple[str, ...]:
+    """Choose the metrics that stand for a benchmark: of those that its results name, the ones that most of them have.
+
+    A result that names none is taken to mean its first one.
+    """
+    named = Counter(result.primary or tuple(result.values)[:1] for result in results)
+
+    def fit(metrics: tuple[str, ...]) -> tuple[int, int, list[list[tuple[int, str]]]]:
+        having = sum(all(name in result.values for name in metrics) for result in results)
+        return -having, -named[metrics], [natural(name) for name in metrics]
+
+    return min((metrics for metrics in named if metrics), key=fit, default=())
+
+
+def best_of(values: Sequence[float | None], *, lower: bool = False) -> list[int]:
+    """Return the positions of the best value; alone, nobody is best."""
+    present = [value for value in values if value is not None]
+    if len(present) < 2:
+        return []
+    top = min(present) if lower else max(present)
+    return [i for i, value in enumerate(values) if value == top]
+
+
+def fewer_than_listed(result: Result) -> list[str]:
+    """Say how many samples the numbers of a result are not about, and why."""
+    failed = max(result.counts.get("failed", 0), len(result.failures))
+    others = {key.replace("_", " "): result.counts.get(key, 0) for key in ("left_out", "unscored")}
+    return [f"{count} {word}" for word, count in {"failed": failed, **others}.items() if count > 0]
 
 
 def natural(text: str) -> list[tuple[int, str]]:
@@ -192,20 +183,6 @@ def natural(text: str) -> list[tuple[int, str]]:
 def is_fraction(values: Iterable[float | None]) -> bool:
     """Tell whether numbers are fractions, which people read as per cent."""
     return all(0 <= value <= 1 for value in values if value is not None)
-
-
-def _fill_k(patterns: Sequence[str], counts: Mapping[str, int]) -> tuple[str, ...]:
-    """Return the patterns' metrics; where they have a k, with the k that most results have, the smallest of those."""
-    if "{k}" not in patterns[0]:
-        return tuple(patterns) if patterns[0] in counts else ()
-    prefix = patterns[0].partition("{k}")[0]
-    ks = {
-        int(name[len(prefix) :]): n for name, n in counts.items() if re.fullmatch(re.escape(prefix) + r"\d{1,9}", name)
-    }
-    if not ks:
-        return ()
-    k = min(ks, key=lambda k: (-ks[k], k))
-    return tuple(name for name in (pattern.format(k=k) for pattern in patterns) if name in counts)
 
 
 def _suffixes(found: Sequence[Found]) -> Callable[[Found], str]:

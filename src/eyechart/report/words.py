@@ -4,45 +4,46 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from eyechart.report.compare import LEVEL, Comparison, Difference
+from eyechart.io.cells import one_line
+from eyechart.report.compare import Difference, PairwiseComparison
 from eyechart.report.formats import metric_label
-from eyechart.report.ranking import Ranking
-from eyechart.report.table import Table
+from eyechart.report.ranking import SuiteRanking
+from eyechart.report.table import Column, ResultTable, is_fraction
+from eyechart.report.tests import LEVEL
 
 HEADER = ("benchmark", "metric", "n", "A", "B", "B - A", "95 % interval", "only A/B", "p (Holm)", "detectable", "")
 
 
-def comparison_text(table: Table, comparison: Comparison) -> str:
+def comparison_text(table: ResultTable, comparison: PairwiseComparison) -> str:
     """Lay out one comparison: percentages, and points of a per cent for differences."""
     lines = [
-        f"A = {table.models[comparison.first].label}",
-        f"B = {table.models[comparison.second].label}",
+        f"A = {one_line(table.models[comparison.first].label)}",
+        f"B = {one_line(table.models[comparison.second].label)}",
         "",
-        *align([HEADER, *(_row(line) for line in comparison.lines)]),
+        *align([HEADER, *(_row(table, line) for line in comparison.lines)]),
         "",
         *_notes(comparison.lines),
     ]
     return "\n".join(lines) + "\n"
 
 
-def ranking_text(table: Table, ranking: Ranking) -> str:
+def ranking_text(table: ResultTable, ranking: SuiteRanking) -> str:
     """Lay out the rank intervals, best mean first."""
-    order = sorted(range(len(ranking.models)), key=lambda i: -ranking.means[i])
     rows = [("rank", "mean", "model")]
-    for i in order:
-        low, high = ranking.ranks[i]
+    for model, mean, (low, high) in zip(ranking.models, ranking.means, ranking.ranks, strict=True):
         rank = str(low) if low == high else f"{low}-{high}"
-        rows.append((rank, f"{100 * ranking.means[i]:.1f}", table.models[ranking.models[i]].label))
+        rows.append((rank, f"{100 * mean:.1f}", table.models[model].label))
     head = f"Ranks over {len(ranking.benchmarks)} benchmarks ({100 * LEVEL:.0f} % intervals, all together):"
     return "\n".join([head, "", *align(rows)]) + "\n"
 
 
-def align(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Pad columns to equal width; the first two are text, the others numbers."""
+def align(rows: Sequence[Sequence[str]], texts: int = 2) -> list[str]:
+    """Pad columns to equal width; the first ones and the last are text, the others numbers."""
+    rows = [[one_line(cell) for cell in row] for row in rows]
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     return [
         "  ".join(
-            cell.ljust(width) if i < 2 or i == len(row) - 1 else cell.rjust(width)
+            cell.ljust(width) if i < texts or i == len(row) - 1 else cell.rjust(width)
             for i, (cell, width) in enumerate(zip(row, widths, strict=True))
         ).rstrip()
         for row in rows
@@ -54,31 +55,40 @@ def p_text(p: float) -> str:
     return "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
-def _row(line: Difference) -> tuple[str, ...]:
-    detectable = "-" if line.detectable is None else f"{100 * line.detectable:.1f}"
-    only = "-" if line.only_first is None else f"{line.only_first}/{line.only_second}"
+def _row(table: ResultTable, line: Difference) -> tuple[str, ...]:
+    paired = line.paired
+    scale = 100 if is_fraction((line.first, line.second)) else 1
+    column = Column(table.benchmarks.index(line.benchmark), line.metric)
     return (
         line.benchmark.label,
-        metric_label(line.metric),
-        str(line.n),
-        f"{100 * line.first:.2f}",
-        f"{100 * line.second:.2f}",
-        f"{100 * line.difference:+.2f}",
-        f"[{100 * line.low:+.2f}, {100 * line.high:+.2f}]",
-        only,
+        metric_label(table, column),
+        str(paired.n),
+        f"{scale * line.first:.2f}",
+        f"{scale * line.second:.2f}",
+        f"{scale * paired.difference:+.2f}",
+        "too few"
+        if paired.low is None or paired.high is None
+        else f"[{scale * paired.low:+.2f}, {scale * paired.high:+.2f}]",
+        "-" if paired.only_first is None else f"{paired.only_first}/{paired.only_second}",
         p_text(line.p_holm),
-        detectable,
+        "-" if paired.detectable is None else f"{scale * paired.detectable:.1f}",
         {"better": "B better", "worse": "A better"}.get(line.verdict, line.verdict),
     )
 
 
 def _notes(lines: Sequence[Difference]) -> list[str]:
-    tests = sorted({line.test for line in lines})
+    tests = ", ".join(sorted({line.paired.test for line in lines}))
     notes = [
-        f"p: {', '.join(tests)}; corrected by Holm over {len(lines)} lines; intervals: paired bootstrap over images.",
-        "detectable: the smallest true difference that this many samples find in 4 of 5 cases. All in per cent.",
+        f"p and intervals: {tests} over images; p corrected by Holm over {len(lines)} lines.",
+        "detectable: the smallest true difference that this many samples find in 4 of 5 cases. Fractions in per cent.",
     ]
-    unmatched = sum(line.unmatched for line in lines)
-    if unmatched:
-        notes.append(f"{unmatched} samples that only one of the two has were left out.")
+    if any(line.lower_is_better for line in lines):
+        notes.append("↓: lower is better.")
+    for line in lines:
+        name = f"{line.benchmark.label}, {line.metric}"
+        if line.left_out:
+            notes.append(f"{name}: {line.left_out} samples that only one of the two has a number for were left out.")
+        fewer = " and ".join(f"{side} {text}" for side, text in zip("AB", line.fewer, strict=True) if text)
+        if fewer:
+            notes.append(f"{name}: fewer samples than listed: {fewer}.")
     return notes

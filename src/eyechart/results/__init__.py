@@ -3,8 +3,9 @@
 Everything that people look at later (tables, intervals, comparisons, the report) is made from these files.
 """
 
+from eyechart.io.json_text import to_json
 from eyechart.results.files import read_json_lines, read_result, records_path, write_result
-from eyechart.results.parse import result_from_dict, to_json
+from eyechart.results.parse import result_from_dict
 from eyechart.results.result import IDENTITY, Result
 
 __all__ = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from eyechart.errors import ResultError
-from eyechart.results.files import read_result
+from eyechart.results.files import read_result, records_file
 from eyechart.results.result import Result
 from eyechart.types import Job
 
@@ -26,15 +26,25 @@ def is_done(job: Job, now: Mapping[str, str | None]) -> tuple[Result | None, str
         result = read_result(job.output)
     except ResultError as error:
         return None, error.message
+    why = _why_not(result, now)
+    return (None, f"{job.output} {why}") if why else (result, "")
+
+
+def _why_not(result: Result, now: Mapping[str, str | None]) -> str:
+    """Say why a result does not stand for a job of today; empty if it does."""
+    if result.altered:
+        return "was changed after it was written"
+    records = records_file(result)
+    if records is not None and (not records.is_file() or records.stat().st_size != result.records.get("bytes")):
+        return "has not the records that were written with it"
     then = result.job.get("identity")
     if not isinstance(then, Mapping):
-        return None, f"{job.output} does not say what it was made from"
-    for part, word in WORDS.items():
-        if now.get(part) is None:
-            return None, f"it is not known whether the {word} of {job.output} is the one of today"
-        if then.get(part) != now[part]:
-            return None, f"{job.output} was made with another {word}"
-    return result, ""
+        return "does not say what it was made from"
+    unknown = [word for part, word in WORDS.items() if now.get(part) is None]
+    other = [word for part, word in WORDS.items() if then.get(part) != now.get(part)]
+    if unknown:
+        return f"may have been made with another {unknown[0]}: that is not known without a run"
+    return f"was made with another {other[0]}" if other else ""
 
 
 def check_owner(job: Job) -> None:

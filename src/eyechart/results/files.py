@@ -9,8 +9,9 @@ from typing import Any
 
 from eyechart.errors import ResultError
 from eyechart.io.files import atomic_file, write_atomic
+from eyechart.io.json_text import to_json
 from eyechart.io.untrusted import json_lines, parse_json
-from eyechart.results.parse import result_from_dict, result_to_dict, to_json
+from eyechart.results.parse import checksum, result_from_dict, result_to_dict
 from eyechart.results.result import Result
 
 
@@ -22,17 +23,18 @@ def records_path(output: Path) -> Path:
 def write_result(result: Result, records: Iterable[Mapping[str, Any]], output: Path) -> Result:
     """Write the records, then the result that names them; each file appears whole or not at all."""
     target = records_path(output)
-    digest, count = hashlib.sha256(), 0
+    digest, count, size = hashlib.sha256(), 0, 0
     try:
         with atomic_file(target) as stream:
             for record in records:
                 line = to_json(record).encode("utf-8", "backslashreplace") + b"\n"
                 digest.update(line)
                 stream.write(line)
-                count += 1
+                count, size = count + 1, size + len(line)
             _retire(output, digest.hexdigest())
         body = result_to_dict(result)
-        body["records"] |= {"file": target.name, "count": count, "sha256": digest.hexdigest()}
+        body["records"] |= {"file": target.name, "count": count, "sha256": digest.hexdigest(), "bytes": size}
+        body["checksum"] = checksum(body)
         write_atomic(output, (to_json(body, indent=1) + "\n").encode("utf-8", "backslashreplace"))
     except OSError as error:
         raise ResultError(
@@ -77,12 +79,19 @@ def read_result(path: str | Path) -> Result:
     return result_from_dict(body, path)
 
 
+def records_file(result: Result) -> Path | None:
+    """Return where the records of a result are, if it has some."""
+    if result.path is None or not result.records.get("file"):
+        return None
+    # Only the name: a result file from elsewhere must not make us read outside its own folder.
+    return result.path.parent / Path(str(result.records["file"])).name
+
+
 def read_records(result: Result) -> Iterator[dict[str, Any]]:
     """Stream the records of a result; none if it has no records file."""
-    if result.path is None or not result.records:
-        return
-    # Only the name: a result file from elsewhere must not make us read outside its own folder.
-    yield from read_json_lines(result.path.parent / Path(str(result.records["file"])).name)
+    path = records_file(result)
+    if path is not None:
+        yield from read_json_lines(path)
 
 
 def read_json_lines(path: Path) -> Iterator[dict[str, Any]]:

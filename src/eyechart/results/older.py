@@ -45,6 +45,22 @@ FORMS: Mapping[str, RecordForm] = {
     "image_caption_selection": "question",
 }
 """The form of the records that version 0.1 wrote for a task."""
+MEASURES: Mapping[str, str] = {
+    "zeroshot_classification": "classification",
+    "zeroshot_retrieval": "retrieval",
+    "linear_probe": "probe",
+    "logistic_probe": "probe",
+    "knn": "probe",
+    "visual_sts": "similarity",
+    "image_caption_selection": "selection",
+    "vlmevalkit": "questions",
+}
+"""What a task measures, where that is not its name."""
+
+
+def measures_of(task: str) -> str:
+    """Say in a word what a task measures."""
+    return MEASURES.get(task, task.replace("_", " "))
 
 
 def as_values(numbers: Mapping[str, float], body: Mapping[str, Any]) -> dict[str, Metric]:

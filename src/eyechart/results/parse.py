@@ -6,17 +6,16 @@ numbers by name, as every tool has them; ``metric_values`` beside it holds all t
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from eyechart.errors import ResultError
+from eyechart.io.json_text import plain
 from eyechart.io.untrusted import is_number
-from eyechart.results.older import as_values, form_of
+from eyechart.results.older import as_values, form_of, measures_of
 from eyechart.results.result import IDENTITY, Result
-from eyechart.types import MeanOf, Metric
+from eyechart.types import MeanOf, Metric, digest_json
 
 SCHEMA = 2
 _PLAIN = ("counts", "notices", "failures", "details", "model_card", "data", "provenance", "job", "records")
@@ -24,7 +23,7 @@ _MAPPINGS = ("counts", "details", "model_card", "data", "provenance", "job", "re
 _LISTS = ("notices", "failures")
 _OLD = ("intervals", "chance")
 """Keys of version 0.1, which ``metric_values`` replace."""
-_OURS = frozenset({"metrics", "metric_values", "schema", *IDENTITY, *_PLAIN, *_OLD})
+_OURS = frozenset({"metrics", "metric_values", "schema", "checksum", *IDENTITY, *_PLAIN, *_OLD})
 
 
 def result_to_dict(result: Result) -> dict[str, Any]:
@@ -41,8 +40,13 @@ def result_to_dict(result: Result) -> dict[str, Any]:
         **{key: getattr(result, key) for key in _PLAIN},
         "schema": SCHEMA,
     }
-    cleaned: dict[str, Any] = _clean(body)
+    cleaned: dict[str, Any] = plain(body)
     return cleaned
+
+
+def checksum(body: Mapping[str, Any]) -> str:
+    """Return the digest of everything that a result file says, but for the digest itself."""
+    return digest_json({key: value for key, value in body.items() if key != "checksum"})
 
 
 def result_from_dict(body: Mapping[str, Any], path: Path) -> Result:
@@ -53,7 +57,7 @@ def result_from_dict(body: Mapping[str, Any], path: Path) -> Result:
     Raises:
         ResultError: If a part is of another kind than ours are: whoever reads the result later relies on that.
     """
-    wrong = [key for key in _MAPPINGS if not isinstance(body.get(key, {}), Mapping)]
+    wrong = [key for key in (*_MAPPINGS, *_OLD, "metric_values") if not isinstance(body.get(key, {}), Mapping)]
     wrong += [key for key in _LISTS if not _is_list_of_mappings(body.get(key, []))]
     try:
         if wrong:
@@ -70,8 +74,10 @@ def _from_dict(body: Mapping[str, Any], path: Path) -> Result:
     for key in _LISTS:
         plain[key] = tuple(body.get(key, ()))
     plain["counts"] = {name: value for name, value in body.get("counts", {}).items() if is_number(value)}
-    if plain.get("records") and "metric_values" not in body:
-        plain["records"] = {**plain["records"], "form": form_of(body)}
+    if "metric_values" not in body:
+        plain["data"] = {"measures": measures_of(names["task"]), **plain.get("data", {})}
+        if plain.get("records"):
+            plain["records"] = {**plain["records"], "form": form_of(body)}
     return Result(
         **names,
         values=_values(body),
@@ -79,6 +85,7 @@ def _from_dict(body: Mapping[str, Any], path: Path) -> Result:
         **plain,
         extra={key: value for key, value in body.items() if key not in _OURS},
         path=path,
+        altered="checksum" in body and body["checksum"] != checksum(body),
     )
 
 
@@ -135,25 +142,5 @@ def metric_from_dict(fields: Mapping[str, Any]) -> Metric:
     )
 
 
-def to_json(value: object, indent: int | None = None) -> str:
-    """Serialise to valid JSON: a float that is not a number becomes null."""
-    return json.dumps(_clean(value), ensure_ascii=False, indent=indent, allow_nan=False)
-
-
 def _is_list_of_mappings(value: Any) -> bool:
     return isinstance(value, list | tuple) and all(isinstance(item, Mapping) for item in value)
-
-
-def _clean(value: Any) -> Any:
-    """Turn numpy scalars, tuples, paths and non-finite floats into what JSON knows."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, str | int | bool) or value is None:
-        return value
-    if isinstance(value, Mapping):
-        return {str(key): _clean(item) for key, item in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        return [_clean(item) for item in value]
-    if hasattr(value, "tolist"):
-        return _clean(value.tolist())
-    return str(value)

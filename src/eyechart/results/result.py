@@ -41,6 +41,8 @@ class Result:
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Keys of other tools' results, kept as they are."""
     path: Path | None = field(default=None, compare=False)
+    altered: bool = field(default=False, compare=False)
+    """Whether the file was changed after it was written: its numbers are somebody's word, not a measurement."""
 
     @property
     def metrics(self) -> dict[str, float]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from eyechart.errors import DataError
-from eyechart.io.media import ImageRef
+from eyechart.io.media import ImageRef, to_rgb
 from eyechart.types import Sample
 
 SIDE = 96
@@ -55,7 +55,7 @@ def choose(records: Sequence[Mapping[str, Any]], count: int) -> list[str]:
 
 def thumbnail(ref: ImageRef) -> str:
     """Decode, shrink and encode an image as a WebP data address of about two kilobytes."""
-    image = ref.decode().convert("RGB")
+    image = to_rgb(ref.decode())
     image.thumbnail((SIDE, SIDE))
     stream = io.BytesIO()
     image.save(stream, "WEBP", quality=QUALITY, method=4)
@@ -66,7 +66,8 @@ def _badness(record: Mapping[str, Any]) -> float:
     rank = record.get("rank")
     if isinstance(rank, int):
         return rank - 1
-    return 1.0 if record.get("correct") is False else 0.0
+    correct = record.get("correct")
+    return 1.0 - correct if isinstance(correct, int | float) else 0.0
 
 
 def _images(record: Mapping[str, Any]) -> Iterator[str]:

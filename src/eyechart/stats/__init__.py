@@ -1,17 +1,13 @@
 """Intervals, paired tests, ranks and chance levels: pure functions over small numpy arrays.
 
-Every interval has a confidence `level` (0.95), every random one a `seed`, so that a report is the same each
-time it is made. Values are fractions in [0, 1], never per cent.
+Every interval has a confidence `level` (0.95); one that cannot hold is None: "too few". Values are fractions in
+[0, 1], never per cent.
 """
 
-from eyechart.stats.bootstrap import (
-    PairedDifference,
-    bootstrap,
-    bootstrap_ratio,
-    paired_bootstrap,
-)
 from eyechart.stats.chance import chance_accuracy, chance_hit_rate, chance_normalised
-from eyechart.stats.intervals import Interval, clustered_proportion, mean_recall_interval, wilson
+from eyechart.stats.correlation import correlation_interval
+from eyechart.stats.intervals import Interval, mean_interval, proportion
+from eyechart.stats.paired import PairedTest, paired_test
 from eyechart.stats.precision import (
     average_precision_interval,
     mean_average_precision,
@@ -19,37 +15,30 @@ from eyechart.stats.precision import (
 )
 from eyechart.stats.quantiles import normal_quantile, student_quantile
 from eyechart.stats.ranks import RankInterval, not_separable_from_best, rank_intervals
-from eyechart.stats.significance import (
-    discordant,
-    holm,
-    mcnemar_exact,
-    mcnemar_mid_p,
-    smallest_detectable_difference,
-)
+from eyechart.stats.recall import mean_recall_interval
+from eyechart.stats.significance import discordant, holm, mcnemar_exact, smallest_detectable_difference
 
 __all__ = [
     "Interval",
-    "PairedDifference",
+    "PairedTest",
     "RankInterval",
     "average_precision_interval",
-    "bootstrap",
-    "bootstrap_ratio",
     "chance_accuracy",
     "chance_hit_rate",
     "chance_normalised",
-    "clustered_proportion",
+    "correlation_interval",
     "discordant",
     "holm",
     "mcnemar_exact",
-    "mcnemar_mid_p",
     "mean_average_precision",
+    "mean_interval",
     "mean_recall_interval",
     "normal_quantile",
     "not_separable_from_best",
     "paired_average_precision",
-    "paired_bootstrap",
+    "paired_test",
+    "proportion",
     "rank_intervals",
     "smallest_detectable_difference",
     "student_quantile",
-    "wilson",
 ]

@@ -1,6 +1,8 @@
 """What a scorer that knows nothing would get."""
 
-import math
+from eyechart.metrics.ranking_chance import chance_hit_rate
+
+__all__ = ["chance_accuracy", "chance_hit_rate", "chance_normalised"]
 
 
 def chance_accuracy(n_classes: int, k: int = 1) -> float:
@@ -8,22 +10,6 @@ def chance_accuracy(n_classes: int, k: int = 1) -> float:
     if n_classes < 1 or k < 1:
         raise ValueError(f"need at least one class and k >= 1, not {n_classes} classes and k = {k}")
     return min(1.0, k / n_classes)
-
-
-def chance_hit_rate(gallery: int, positives: int, k: int) -> float:
-    """Probability that one of `positives` right items is among the top k of a randomly ordered gallery.
-
-    1 - C(N - p, k) / C(N, k), summed as logarithms because the binomials overflow. This is the chance level
-    of what CLIP papers call recall@k (a hit rate). A k beyond the gallery means the whole gallery.
-    """
-    if not 0 <= positives <= gallery or k < 0:
-        raise ValueError(f"need 0 <= positives <= gallery and k >= 0, not {positives}, {gallery} and {k}")
-    k = min(k, gallery)
-    if positives + k > gallery:
-        return 1.0
-    few, many = sorted((positives, k))  # the ratio is symmetric in the two: walk along the smaller
-    log_miss = math.fsum(math.log1p(-many / (gallery - i)) for i in range(few))
-    return -math.expm1(log_miss)
 
 
 def chance_normalised(score: float, chance: float) -> float:

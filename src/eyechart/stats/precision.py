@@ -1,113 +1,119 @@
-"""Mean average precision and its interval, by resampling images."""
+"""Mean average precision: its interval and its paired test, by leaving out one image at a time."""
 
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from eyechart.stats.bootstrap import PairedDifference, bootstrap_draws
-from eyechart.stats.intervals import FloatArray, Interval, effective_size, wilson
-from eyechart.stats.quantiles import normal_cdf, two_sided_z
+from eyechart.metrics.classification import average_precision, ranked_positives
+from eyechart.stats.intervals import FEWEST_UNITS, FloatArray, Interval, agresti_coull, widened_z2
+from eyechart.stats.paired import PairedTest, score_test
+
+Bools = NDArray[np.bool_]
 
 
-class _RankedClass(NamedTuple):
-    """One class with its images in falling order of score."""
+class _Precision(NamedTuple):
+    """Mean average precision, with what the images and the positives say of its spread."""
 
-    order: NDArray[np.intp]
-    positives: NDArray[np.intp]  # places of the right images in that order
-    tie_ends: NDArray[np.intp]  # for each of them, the last place with the same score
+    value: float
+    influences: FloatArray
+    """What each image adds to it; they sum to 0."""
+    positives: FloatArray
+    """How many each class has that has any."""
 
 
-def mean_average_precision(scores: ArrayLike, targets: ArrayLike, weights: ArrayLike | None = None) -> float:
-    """Mean over classes of sklearn's `average_precision_score`; classes without a positive are left out.
+def mean_average_precision(scores: ArrayLike, targets: ArrayLike) -> float:
+    """Mean over classes of `eyechart.metrics.classification.average_precision`; those without a positive are left out.
 
-    `scores` and `targets` are images x classes, `weights` has one number for each image. NaN when there is no
-    positive at all.
+    `scores` and `targets` are images x classes. NaN when there is no positive at all.
     """
-    classes, n = _rank(scores, targets)
-    row = np.ones((1, n)) if weights is None else np.asarray(weights, dtype=np.float64).reshape(1, n)
-    return float(_mean_over_classes(classes, row)[0])
+    values, present = _matrices(scores, targets)
+    found = [average_precision(*column) for column in zip(values.T, present.T, strict=True) if column[1].any()]
+    return float(np.mean(found)) if found else float("nan")
 
 
-def average_precision_interval(
-    scores: ArrayLike, targets: ArrayLike, *, rounds: int = 1000, level: float = 0.95, seed: int = 0
-) -> Interval:
-    """Interval of `mean_average_precision`, with the spread that resampling whole images gives.
+def average_precision_interval(scores: ArrayLike, targets: ArrayLike, level: float = 0.95) -> Interval | None:
+    """Interval of `mean_average_precision`: the jackknife's variance, in the form of a share's interval.
 
-    AP of few positives is biased upwards, and a resample of them once more, so that percentiles of the
-    resamples would miss: only their variance is used, in Wilson's form. The interval is for what test sets
-    of this size give on average, not for an endless one.
+    The average precision of few positives is biased upwards, so the interval is for what test sets of this size give
+    on average, not for an endless one. None if the classes' positives tell no more than four of equal weight.
     """
-    classes, n = _rank(scores, targets)
-    estimate = float(_mean_over_classes(classes, np.ones((1, n)))[0])
-    if np.isnan(estimate):
-        raise ValueError("no class has a positive: there is no average precision")
-    draws = bootstrap_draws(lambda weights: _mean_over_classes(classes, weights), n, rounds, seed)
-    relevant = int(np.asarray(targets).astype(bool).any(axis=1).sum())
-    effective = effective_size(estimate, float(np.nanvar(draws)), relevant, at_edge=relevant)
-    return wilson(estimate * effective, effective, level)
+    found = _jackknife(*_matrices(scores, targets))
+    weights = 1 / found.positives
+    units = found.positives.size**2 / float(weights.sum())
+    if units < FEWEST_UNITS:
+        return None
+    unseen = 0.1 / float(found.positives.sum())
+    variance = float((found.influences**2).sum()) * (1 + 1 / (found.influences.size - 1))
+    effective = (found.value * (1 - found.value) + unseen) / (variance + unseen / units)
+    return agresti_coull(found.value, effective, widened_z2(level, units))
 
 
 def paired_average_precision(
-    first: ArrayLike, second: ArrayLike, targets: ArrayLike, *, rounds: int = 1000, level: float = 0.95, seed: int = 0
-) -> PairedDifference:
-    """Interval and two-sided p-value for the difference of two models' `mean_average_precision` (first - second).
+    first: ArrayLike, second: ArrayLike, targets: ArrayLike, *, level: float = 0.95
+) -> PairedTest:
+    """`paired_test` for the difference of two models' `mean_average_precision` (first - second) on the same images."""
+    one, other = (_jackknife(*_matrices(scores, targets)) for scores in (first, second))
+    n = one.influences.size
+    difference = one.value - other.value
+    interval, p_value = score_test(difference, one.influences - other.influences, np.full(n, 1 / n), level)
+    return PairedTest(difference, interval, p_value, n, n)
 
-    Both models are scored on the same resampled images. As for one model, only the spread of the resamples is used,
-    with the normal distribution.
+
+def _jackknife(values: FloatArray, present: Bools) -> _Precision:
+    """Compute the mean over classes, and how it moves as each image is left out.
+
+    A class that loses its only positive leaves the mean.
     """
-    ranked, n = _rank(first, targets)
-    other, _ = _rank(second, targets)
-
-    def gain(weights: FloatArray) -> FloatArray:
-        return _mean_over_classes(ranked, weights) - _mean_over_classes(other, weights)
-
-    estimate = float(gain(np.ones((1, n)))[0])
-    if np.isnan(estimate):
+    n = len(values)
+    judged = np.flatnonzero(present.any(axis=0))
+    if judged.size == 0:
         raise ValueError("no class has a positive: there is no average precision")
-    spread = float(np.nanstd(bootstrap_draws(gain, n, rounds, seed)))
-    half = two_sided_z(level) * spread if spread > 0 else wilson(0, n, level).high
-    p_value = 2 * normal_cdf(-abs(estimate) / spread) if spread > 0 else 1.0
-    interval = Interval(max(-1.0, estimate - half), min(1.0, estimate + half))
-    return PairedDifference(estimate, interval, p_value, n, n)
+    precisions, sums, counts = [], np.zeros(n), np.zeros(n)
+    for c in judged:
+        precision, without = _leave_one_out(values[:, c], present[:, c])
+        precisions.append(precision)
+        remains = ~np.isnan(without)
+        sums[remains] += without[remains]
+        counts += remains
+    value = float(np.mean(precisions))
+    left_out = np.where(counts > 0, sums / np.maximum(counts, 1), value)
+    influences = (left_out.mean() - left_out) * (n - 1) / n
+    return _Precision(value, influences, present[:, judged].sum(axis=0).astype(np.float64))
 
 
-def _rank(scores: ArrayLike, targets: ArrayLike) -> tuple[list[_RankedClass], int]:
-    values, right = np.asarray(scores, dtype=np.float64), np.asarray(targets).astype(bool)
-    if values.shape != right.shape or values.ndim != 2 or 0 in values.shape:
-        raise ValueError(f"need scores and targets of one shape, images x classes: {values.shape}, {right.shape}")
+def _leave_one_out(scores: FloatArray, present: Bools) -> tuple[float, FloatArray]:
+    """One class's average precision, and for each image what it would be without it (NaN: no positive is left).
+
+    Leaving out an image moves the positives behind it one place forward; sums from the end give all cases at once.
+    """
+    order, places = ranked_positives(scores, present)
+    hits = np.arange(1, places.size + 1, dtype=np.float64)
+    precisions = hits / (places + 1)
+    before = np.maximum(places, 1)  # only a first place has none before it, and nothing left out is before that
+    total = precisions.sum()
+    behind = np.searchsorted(places, np.arange(scores.size), side="right")  # the next positive after each place
+    after_negative = _sums_from_the_end(hits / before - precisions)
+    after_positive = _sums_from_the_end((hits - 1) / before - precisions)
+    ordered = (total + after_negative[behind]) / places.size
+    if places.size > 1:
+        ordered[places] = (total - precisions + after_positive[behind[places]]) / (places.size - 1)
+    else:
+        ordered[places] = np.nan
+    without = np.empty_like(ordered)
+    without[order] = ordered
+    return float(precisions.mean()), without
+
+
+def _sums_from_the_end(values: FloatArray) -> FloatArray:
+    """For each place the sum from there on; one more place than values."""
+    return np.append(np.cumsum(values[::-1])[::-1], 0.0)
+
+
+def _matrices(scores: ArrayLike, targets: ArrayLike) -> tuple[FloatArray, Bools]:
+    values, present = np.asarray(scores), np.asarray(targets).astype(bool)
+    if values.shape != present.shape or values.ndim != 2 or 0 in values.shape:
+        raise ValueError(f"need scores and targets of one shape, images x classes: {values.shape}, {present.shape}")
     if not np.isfinite(values).all():
         raise ValueError("scores must be finite numbers")
-    return [_rank_class(values[:, c], right[:, c]) for c in range(values.shape[1])], len(values)
-
-
-def _rank_class(scores: FloatArray, targets: NDArray[np.bool_]) -> _RankedClass:
-    order = np.argsort(-scores, kind="stable")
-    positives = np.flatnonzero(targets[order])
-    falling = -scores[order]
-    tie_ends = np.searchsorted(falling, falling[positives], side="right") - 1
-    return _RankedClass(order, positives, tie_ends)
-
-
-def _mean_over_classes(classes: list[_RankedClass], weights: FloatArray) -> FloatArray:
-    total, counted = np.zeros(len(weights)), np.zeros(len(weights))
-    for ranked in classes:
-        average, exists = _weighted_average_precision(ranked, weights)
-        total += average
-        counted += exists
-    return np.where(counted > 0, total / np.maximum(counted, 1), np.nan)
-
-
-def _weighted_average_precision(ranked: _RankedClass, weights: FloatArray) -> tuple[FloatArray, NDArray[np.bool_]]:
-    """AP for each row of weights, 0 where the row drew no positive; and whether it drew one."""
-    if ranked.positives.size == 0:
-        return np.zeros(len(weights)), np.zeros(len(weights), dtype=bool)
-    in_order = weights[:, ranked.order]
-    drawn = in_order[:, ranked.positives]
-    above = np.cumsum(in_order, axis=1)[:, ranked.tie_ends]
-    # Positives up to the end of the tie: counted among the positives themselves.
-    last = np.searchsorted(ranked.positives, ranked.tie_ends, side="right") - 1
-    hits = np.cumsum(drawn, axis=1)[:, last]
-    sums = drawn.sum(axis=1)
-    precision = hits / np.where(above > 0, above, 1.0)
-    return (drawn * precision).sum(axis=1) / np.where(sums > 0, sums, 1.0), sums > 0
+    return values, present

@@ -23,18 +23,13 @@ def two_sided_z(level: float) -> float:
     return normal_quantile(0.5 + level / 2)
 
 
-def student_quantile(probability: float, degrees: int) -> float:
-    """Student's t quantile (scipy's `t.ppf`): exact for 1 and 2 degrees of freedom, else within 0.3 %.
+def student_quantile(probability: float, degrees: float) -> float:
+    """Student's t quantile (scipy's `t.ppf`) within 0.3 %, from 4 degrees of freedom on (whole or not).
 
-    From 3 degrees on it is the Cornish-Fisher expansion of Abramowitz & Stegun 26.7.5, meant for
-    probabilities between 0.005 and 0.995.
+    It is the Cornish-Fisher expansion of Abramowitz & Stegun 26.7.5, meant for probabilities between 0.005 and 0.995.
     """
-    if degrees < 1:
-        raise ValueError(f"degrees of freedom start at 1, not {degrees}")
-    if degrees == 1:
-        return math.tan(math.pi * (probability - 0.5))
-    if degrees == 2:
-        return (2 * probability - 1) * math.sqrt(2 / (4 * probability * (1 - probability)))
+    if degrees < 4:
+        raise ValueError(f"degrees of freedom start at 4 here, not {degrees}")
     z = normal_quantile(probability)
     terms = (
         (z**3 + z) / 4,
@@ -42,4 +37,4 @@ def student_quantile(probability: float, degrees: int) -> float:
         (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
         (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
     )
-    return z + math.fsum(term / float(degrees) ** power for power, term in enumerate(terms, start=1))
+    return z + math.fsum(term / degrees**power for power, term in enumerate(terms, start=1))

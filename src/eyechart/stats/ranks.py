@@ -5,11 +5,10 @@ from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from eyechart.stats.bootstrap import sum_by_cluster
-from eyechart.stats.intervals import FloatArray
-from eyechart.stats.quantiles import normal_cdf
+from eyechart.stats.intervals import FloatArray, cluster_index
+from eyechart.stats.paired import score_test
 from eyechart.stats.significance import holm
 
 
@@ -27,18 +26,18 @@ def rank_intervals(
 
     `benchmarks` has one matrix for each benchmark, models x samples (each its own samples, the models
     always in the same order); `clusters`, if given, one list of sample clusters, or None, for each. A
-    model's rank lies between 1 + (models surely better) and M - (models surely worse), from paired tests of
+    model's rank lies between 1 + (models surely better) and M - (models surely worse), from `paired_test` of
     all pairs under Holm's correction (Klein, Wright and Wieczorek 2020): all intervals hold together with
     this confidence, usually more. The suite is taken as given: only its samples are random.
     """
-    z = _pairwise_z(benchmarks, clusters)
-    models = len(z)
+    suite = _Suite(benchmarks, clusters)
+    models = len(suite.means)
     pairs = list(combinations(range(models), 2))
-    adjusted = holm([2 * normal_cdf(-abs(z[i, j])) for i, j in pairs])
+    adjusted = holm([suite.p_value(i, j) for i, j in pairs])
     better, worse = [0] * models, [0] * models
     for (i, j), p_value in zip(pairs, adjusted, strict=True):
         if p_value < 1 - level:
-            winner, loser = (i, j) if z[i, j] > 0 else (j, i)
+            winner, loser = (i, j) if suite.means[i] > suite.means[j] else (j, i)
             worse[winner] += 1
             better[loser] += 1
     return [RankInterval(1 + better[i], models - worse[i]) for i in range(models)]
@@ -49,42 +48,41 @@ def not_separable_from_best(
 ) -> list[bool]:
     """Mark the models that the best one does not surely beat; arguments as for `rank_intervals`.
 
-    One-sided paired tests of the best observed mean against each other model under Holm's correction: the
-    truly best model is among the marked with at least this confidence.
+    `paired_test` of the best observed mean against each other model under Holm's correction: the truly best model is
+    among the marked with at least this confidence.
     """
-    matrices = [_scores(matrix) for matrix in benchmarks]
-    z = _pairwise_z(benchmarks, clusters)
-    best = int(np.argmax(np.mean([matrix.mean(axis=1) for matrix in matrices], axis=0)))
-    others = [i for i in range(len(z)) if i != best]
-    adjusted = dict(zip(others, holm([normal_cdf(-z[best, i]) for i in others]), strict=True))
-    return [i == best or adjusted[i] >= 1 - level for i in range(len(z))]
+    suite = _Suite(benchmarks, clusters)
+    best = int(np.argmax(suite.means))
+    others = [i for i in range(len(suite.means)) if i != best]
+    adjusted = dict(zip(others, holm([suite.p_value(best, i) for i in others]), strict=True))
+    return [i == best or adjusted[i] >= 1 - level for i in range(len(suite.means))]
 
 
-def _pairwise_z(benchmarks: Sequence[ArrayLike], clusters: Sequence[ArrayLike | None] | None) -> NDArray[np.float64]:
-    """Paired score statistics of all pairs of models: positive where the row's model is better.
+class _Suite:
+    """All units of all benchmarks side by side: what each adds to each model's mean over the benchmarks."""
 
-    The variance is that under equality, the sum of squared differences (McNemar's (b - c)^2 / (b + c) for
-    rights and wrongs), which one matrix of inner products gives for all pairs.
-    """
-    matrices = [_scores(matrix) for matrix in benchmarks]
-    if not matrices or len({len(matrix) for matrix in matrices}) > 1:
-        raise ValueError("need at least one benchmark, each with a row for every model")
-    groups = [None] * len(matrices) if clusters is None else list(clusters)
-    models = len(matrices[0])
-    gains, variances = np.zeros((models, models)), np.zeros((models, models))
-    for matrix, group in zip(matrices, groups, strict=True):
-        n = matrix.shape[1]
-        sums = np.stack([sum_by_cluster(row, group)[0] for row in matrix])
-        # Centring each cluster changes no difference and keeps the cancellation below harmless.
-        sums -= sums.mean(axis=0)
-        products = sums @ sums.T
-        norms = np.diag(products)
-        totals = sums.sum(axis=1)
-        gains += (totals[:, None] - totals[None, :]) / n
-        variances += np.maximum(norms[:, None] + norms[None, :] - 2 * products, 0) / n**2
-    negligible = variances <= 1e-12 * variances.max(initial=0)
-    spread = np.sqrt(np.where(negligible, 1.0, variances))
-    return np.where(negligible, 0.0, gains / spread)
+    def __init__(self, benchmarks: Sequence[ArrayLike], clusters: Sequence[ArrayLike | None] | None) -> None:
+        matrices = [_scores(matrix) for matrix in benchmarks]
+        if not matrices or len({len(matrix) for matrix in matrices}) > 1:
+            raise ValueError("need at least one benchmark, each with a row for every model")
+        self.means = np.mean([matrix.mean(axis=1) for matrix in matrices], axis=0)
+        groups = [None] * len(matrices) if clusters is None else clusters
+        parts = [_units(matrix, group) for matrix, group in zip(matrices, groups, strict=True)]
+        self.influences = np.concatenate([influences for influences, _ in parts], axis=1) / len(parts)
+        self.shares = np.concatenate([shares for _, shares in parts]) / len(parts)
+
+    def p_value(self, first: int, second: int) -> float:
+        """The p-value of `paired_test` for two models, over the suite."""
+        difference = float(self.means[first] - self.means[second])
+        return score_test(difference, self.influences[first] - self.influences[second], self.shares, 0.95)[1]
+
+
+def _units(matrix: FloatArray, clusters: ArrayLike | None) -> tuple[FloatArray, FloatArray]:
+    """What each cluster adds to each model's mean, models x clusters, and each cluster's share of the samples."""
+    index, sizes = cluster_index(clusters, matrix.shape[1])
+    centred = matrix - matrix.mean(axis=1, keepdims=True)
+    sums = centred if clusters is None else np.stack([np.bincount(index, weights=row) for row in centred])
+    return sums / matrix.shape[1], sizes / matrix.shape[1]
 
 
 def _scores(matrix: ArrayLike) -> FloatArray:

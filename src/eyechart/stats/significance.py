@@ -13,28 +13,15 @@ def mcnemar_exact(only_first: int, only_second: int) -> float:
     """Exact two-sided McNemar p-value (scipy's `binomtest(b, b + c)`).
 
     Takes the samples that only the first and only the second model got right. Conservative: it rejects a
-    true null less often than its level says; `mcnemar_mid_p` does not.
+    true null less often than its level says.
     """
-    tail, _ = _smaller_tail(only_first, only_second)
-    return min(1.0, 2 * tail)
-
-
-def mcnemar_mid_p(only_first: int, only_second: int) -> float:
-    """McNemar's test with the mid-p correction: half the probability of the observed split is taken off."""
-    tail, observed = _smaller_tail(only_first, only_second)
-    return min(1.0, 2 * tail - observed)
-
-
-def _smaller_tail(b: int, c: int) -> tuple[float, float]:
-    """P(X <= min(b, c)) and P(X = min(b, c)) for X ~ Binomial(b + c, 1/2), summed in logarithms."""
-    if b < 0 or c < 0:
-        raise ValueError(f"counts cannot be negative: {b} and {c}")
-    n, k = b + c, min(b, c)
+    if only_first < 0 or only_second < 0:
+        raise ValueError(f"counts cannot be negative: {only_first} and {only_second}")
+    n, k = only_first + only_second, min(only_first, only_second)
     log_factorials = np.concatenate(([0.0], np.cumsum(np.log(np.arange(1, n + 1)))))
     smaller = np.arange(k + 1)
     log_choose = log_factorials[n] - log_factorials[smaller] - log_factorials[n - smaller]
-    masses = np.exp(log_choose - n * math.log(2))
-    return float(masses.sum()), float(masses[-1])
+    return min(1.0, 2 * float(np.exp(log_choose - n * math.log(2)).sum()))
 
 
 def holm(p_values: ArrayLike) -> list[float]:

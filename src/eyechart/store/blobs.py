@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from contextlib import suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Protocol
@@ -17,6 +18,8 @@ from eyechart.io.files import atomic_file, cache_root, private_folder
 
 PATTERN = "[0-9]*.safetensors"
 """What counts as a blob; anything else is not ours or not finished."""
+DAMAGED = "damaged-"
+"""Prefix of a blob that is no longer used."""
 
 
 class BlobError(EyechartError):
@@ -36,6 +39,10 @@ class Blobs(Protocol):
 
     def path(self, name: str) -> Path:
         """Return a local file with the content of a blob."""
+        ...
+
+    def set_aside(self, name: str) -> None:
+        """Take a blob out of use without deleting it."""
         ...
 
 
@@ -75,6 +82,11 @@ class LocalBlobs:
     def path(self, name: str) -> Path:
         """Return the file itself."""
         return self.folder / name
+
+    def set_aside(self, name: str) -> None:
+        """Rename the file; another process may have done so already."""
+        with suppress(FileNotFoundError):
+            (self.folder / name).rename(self.folder / f"{DAMAGED}{name}")
 
 
 class RemoteBlobs:
@@ -123,6 +135,15 @@ class RemoteBlobs:
                 raise self._failed("read", error) from error
             self._copy(name, data)
         return copy
+
+    def set_aside(self, name: str) -> None:
+        """Rename the object, and drop the copy."""
+        (self.copies / name).unlink(missing_ok=True)
+        try:
+            with suppress(FileNotFoundError):
+                self.system.mv(f"{self.root}/{name}", f"{self.root}/{DAMAGED}{name}")
+        except Exception as error:
+            raise self._failed("write to", error) from error
 
     def _copy(self, name: str, data: bytes) -> None:
         LocalBlobs(self.copies).write(name, data)

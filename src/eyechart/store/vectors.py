@@ -3,10 +3,15 @@
 A table is a set of immutable safetensors parts, each holding a key matrix and a vector matrix. A part appears whole
 or not at all (`eyechart.store.blobs`), so there are no locks, any number of writers may work at once, and a killed
 writer leaves only a temporary file. Keys are read once and looked up in memory; vectors are read part by part.
+
+Every part carries checksums of its keys and of its vectors, which are verified when they are first used. A part that
+fails is set aside, and what it held is computed again.
 """
 
 from __future__ import annotations
 
+import hashlib
+import logging
 import os
 import secrets
 import time
@@ -22,12 +27,14 @@ from eyechart.io.digests import DIGEST_SIZE, digest_bytes
 from eyechart.io.files import cache_root
 from eyechart.store.blobs import BlobError, open_blobs
 
+log = logging.getLogger("eyechart.store")
+
 Digests = NDArray[np.uint8]
 Vectors = NDArray[np.float32]
 
 
-class StoreError(BlobError):
-    """The store holds something that cannot be used."""
+class DamagedPartError(BlobError):
+    """A part is not what was written."""
 
 
 @dataclass
@@ -54,18 +61,26 @@ class _Index:
         return np.where(hit, at, -1)
 
 
-class Table:
+class VectorTable:
     """The vectors of one model and role (images, or texts in a language)."""
 
     def __init__(self, place: str | Path, *parts: str) -> None:
         self._blobs = open_blobs(place, *parts)
         self._parts: list[str] = []
         self._index = _Index()
+        self._verified: set[str] = set()
+        self.damaged: list[str] = []
+        """The parts that were set aside, and why."""
         self.refresh()
 
     def missing(self, digests: Digests) -> NDArray[np.bool_]:
-        """Tell which keys have no vector yet."""
-        return self._index.find(digests) < 0
+        """Tell which keys have no vector yet; one in a part that turns out to be damaged has none."""
+        at = self._index.find(digests)
+        numbers = np.unique(self._index.part[at[at >= 0]])
+        if not all(self._is_sound(self._parts[number]) for number in numbers):
+            self._forget_damaged()
+            at = self._index.find(digests)
+        return at < 0
 
     def add(self, digests: Digests, vectors: Vectors) -> None:
         """Store vectors under their keys, durably; returns when they are on disk.
@@ -84,14 +99,19 @@ class Table:
                 advice="Try --precision fp32, and check the weights.",
             )
         name = f"{time.time_ns():020d}-{secrets.token_hex(4)}.safetensors"
-        data = save({"keys": np.ascontiguousarray(digests), "vectors": np.ascontiguousarray(vectors, np.float32)})
-        self._blobs.write(name, data)
+        tensors: dict[str, NDArray[Any]] = {
+            "keys": np.ascontiguousarray(digests),
+            "vectors": np.ascontiguousarray(vectors, np.float32),
+        }
+        self._blobs.write(name, save(tensors, {key: _checksum(tensor) for key, tensor in tensors.items()}))
+        self._verified.add(name)
         self._extend([(name, digests)])
 
     def get(self, digests: Digests) -> Vectors:
         """Return the vectors for keys that are all present, in the order of the keys."""
+        missing = self.missing(digests)  # verifies what is about to be read
         at = self._index.find(digests)
-        if (at < 0).any():
+        if missing.any():
             raise KeyError(f"{int((at < 0).sum())} keys are not in the store")
         parts, rows = self._index.part[at], self._index.row[at]
         out: Vectors | None = None
@@ -105,9 +125,37 @@ class Table:
 
     def refresh(self) -> None:
         """Learn of the parts that others have written since."""
-        known = set(self._parts)
-        names = [name for name in self._blobs.names() if name not in known]
-        self._extend([(name, _read(self._blobs.path(name), "keys")) for name in names])
+        known = {*self._parts, *self.damaged}
+        found = []
+        for name in self._blobs.names():
+            if name not in known:
+                keys = self._sound_tensor(name, "keys")
+                if keys is not None:
+                    found.append((name, keys))
+        self._extend(found)
+
+    def _is_sound(self, name: str) -> bool:
+        """Verify the vectors of a part, once in a process."""
+        if name not in self._verified and self._sound_tensor(name, "vectors") is not None:
+            self._verified.add(name)
+        return name in self._verified
+
+    def _sound_tensor(self, name: str, key: str) -> NDArray[Any] | None:
+        """Read a tensor of a part; one that is not as it was written makes the part be set aside."""
+        try:
+            return _read_verified(self._blobs.path(name), key)
+        except DamagedPartError as error:
+            self._blobs.set_aside(name)
+            self.damaged.append(name)
+            log.warning("%s", error.message)
+            return None
+
+    def _forget_damaged(self) -> None:
+        """Take what damaged parts held out of the index."""
+        bad = [number for number, name in enumerate(self._parts) if name in self.damaged]
+        keep = ~np.isin(self._index.part, bad)
+        old = self._index
+        self._index = _Index(old.head[keep], old.tail[keep], old.part[keep], old.row[keep])
 
     def _extend(self, parts: list[tuple[str, Digests]]) -> None:
         """Add whole parts to the index, sorting once."""
@@ -131,13 +179,13 @@ class EmbeddingStore:
 
     def __init__(self, root: str | Path) -> None:
         self.root = root
-        self._tables: dict[tuple[str, str], Table] = {}
+        self._tables: dict[tuple[str, str], VectorTable] = {}
 
-    def table(self, fingerprint: str, role: str) -> Table:
+    def table(self, fingerprint: str, role: str) -> VectorTable:
         """Return the table of a model (by fingerprint) for a role: ``image`` or ``text``."""
         key = (fingerprint, role)
         if key not in self._tables:
-            self._tables[key] = Table(self.root, fingerprint, role)
+            self._tables[key] = VectorTable(self.root, fingerprint, role)
         return self._tables[key]
 
     def refresh(self) -> None:
@@ -157,15 +205,39 @@ def text_digests(texts: list[str], language: str) -> Digests:
     return np.frombuffer(keys, np.uint8).reshape(-1, DIGEST_SIZE)
 
 
+def _checksum(tensor: NDArray[Any]) -> str:
+    return hashlib.blake2b(np.ascontiguousarray(tensor).view(np.uint8).data, digest_size=16).hexdigest()
+
+
 def _read(path: Path, name: str) -> NDArray[Any]:
+    """Read a tensor of a part that was verified before."""
+    return _open(path, name)[0]
+
+
+def _read_verified(path: Path, name: str) -> NDArray[Any]:
+    """Read a tensor and compare it with its checksum.
+
+    Raises:
+        DamagedPartError: If the file is not what was written.
+    """
+    tensor, checksum = _open(path, name)
+    if checksum is None:
+        raise DamagedPartError(f"A part of the embedding store is of an older version and is not used: {path}.")
+    if checksum != _checksum(tensor):
+        raise DamagedPartError(f"A part of the embedding store is damaged and is computed again: {path}.")
+    return tensor
+
+
+def _open(path: Path, name: str) -> tuple[NDArray[Any], str | None]:
     from safetensors import SafetensorError, safe_open
 
     try:
         with safe_open(path, framework="np") as part:
             tensor: NDArray[Any] = part.get_tensor(name)
-            return tensor
-    except (OSError, SafetensorError) as error:
-        raise StoreError(
-            f"The embedding store has an unreadable part: {path} ({error}).",
-            advice="Delete that file and run again.",
-        ) from error
+            return tensor, (part.metadata() or {}).get(name)
+    except SafetensorError as error:
+        raise DamagedPartError(f"A part of the embedding store is damaged and is computed again: {path}.") from error
+    except FileNotFoundError as error:  # another process has set it aside
+        raise DamagedPartError(f"A part of the embedding store is gone: {path}.") from error
+    except OSError as error:
+        raise BlobError(f"Cannot read the embedding store at {path} ({error.strerror}).") from error

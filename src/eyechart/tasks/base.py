@@ -74,6 +74,10 @@ class Answers(Protocol):
         """Return what was noticed so far, such as damaged answers."""
         ...
 
+    def spent(self) -> Mapping[str, int]:
+        """Return how many prompts were answered from the store and anew, and what that has cost."""
+        ...
+
 
 @dataclass(frozen=True)
 class Material:
@@ -190,6 +194,14 @@ class Task(ABC):
         own = not type(self).__module__.startswith("eyechart.")
         return inspect.getsource(inspect.getmodule(type(self)) or type(self)) if own else ""
 
+    def keeps(self, answer: Answer) -> bool:
+        """Tell whether an answer of the job's generator is worth storing; the next run generates the others again."""
+        return not answer.error
+
+    def is_whole(self, facts: Mapping[str, Any], details: Mapping[str, Any]) -> bool:  # noqa: ARG002 - most have no more
+        """Tell whether a result has all that it can get, and the files that belong to it are untouched."""
+        return True
+
     def splits(self, settings: Mapping[str, Any]) -> tuple[str, ...]:  # noqa: ARG002 - for those that learn
         """Name the splits that are read besides the one that is scored; they are opened and checked when planned."""
         return ()
@@ -202,6 +214,21 @@ class Task(ABC):
                 f"{self.name} reads {kinds} datasets, but {info.name} is a {info.kind} dataset.",
                 advice="Use --task auto, or add dataset_type.txt to the dataset if it is described wrongly.",
             )
+
+    def model_options(self, family: str) -> dict[str, Any]:  # noqa: ARG002 - for those that want some
+        """Return what this task needs of a model of a family beyond what the user said."""
+        return {}
+
+    def uses_model(self, settings: Mapping[str, Any]) -> bool:  # noqa: ARG002 - for those that may do without
+        """Tell whether the model has anything to do; one that has nothing to do need not be there."""
+        return True
+
+    def check_family(self, family: Any) -> None:  # noqa: B027 - for those that do not take every family
+        """Refuse a family whose models cannot do this task, before anything expensive."""
+
+    def reads(self, output: Path, settings: Mapping[str, Any]) -> tuple[Path, ...]:  # noqa: ARG002 - for few
+        """Name the files beside the output that the numbers are made of, where they are not made of the dataset."""
+        return ()
 
     @abstractmethod
     def predict(self, material: Material, settings: Mapping[str, Any]) -> Any:

@@ -1,4 +1,4 @@
-"""Captioning: a model that writes describes each image; the captions are compared with those of people."""
+"""Captioning: a generator describes each image; the captions are compared with those of people."""
 
 from __future__ import annotations
 
@@ -18,11 +18,14 @@ from eyechart.metrics.ptb import ptb_tokens
 from eyechart.tasks.base import Material, Prediction, Task, need_samples
 from eyechart.tasks.image_caption import prompts
 from eyechart.tasks.labelled import wants_full
-from eyechart.types import Metric, Notice, Outcome
+from eyechart.tasks.measured import measured
+from eyechart.types import MeanOf, Metric, Notice, Outcome
 
 PROMPT = "Describe this picture in one short sentence."
 TOKENIZER = "ptb"
 """As in COCO's evaluation."""
+LARGEST = {"ROUGE_L": 1.0, "CIDEr": 10.0}
+"""The largest score that one caption can get."""
 
 
 @dataclass(frozen=True)
@@ -50,9 +53,10 @@ class Captioning(Task):
     name = "captioning"
     kinds = frozenset({"retrieval"})
     needs = "generator"
+    measures = "captioning"
 
     def settings(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Pick what the model is asked; CoCa describes images without being asked."""
+        """Pick the prompt; CoCa describes images without one."""
         return {
             "prompt": options.get("caption_prompt") or PROMPT,
             "metrics": options.get("metrics", "default"),
@@ -60,7 +64,7 @@ class Captioning(Task):
         }
 
     def predict(self, material: Material, settings: Mapping[str, Any]) -> CaptionsPrediction:
-        """Ask for a caption of every image; answers are kept, so a second run asks nothing."""
+        """Generate a caption for every image; answers are stored, so a second run generates nothing."""
         manifest = material.manifest
         with material.progress.step(f"captions of {manifest.info.name}", len(manifest)) as bar:
             answers = dict(bar_each(material.generator.generate(prompts(manifest, settings["prompt"])), bar))
@@ -83,9 +87,15 @@ class Captioning(Task):
         per_image = _per_image(captions, references)
         metrics = {}
         for name, value in score_captions(captions, references, TOKENIZER).items():
-            interval = stats.bootstrap_ratio(per_image[name]) if name in per_image else None
-            low, high = (interval.low, interval.high) if interval else (None, None)
-            metrics[name] = Metric(value / 100, low, high, chance[name] / 100, n)
+            is_mean = name in per_image
+            metrics[name] = measured(
+                value / 100,
+                stats.mean_interval(per_image[name], upper=LARGEST[name]) if is_mean else None,
+                chance=chance[name] / 100,
+                n=n,
+                primary=name == "CIDEr",
+                mean_of=MeanOf(name) if is_mean else None,
+            )
         notices = []
         if wants_full(settings):
             notices = _add_java(metrics, captions, references)
@@ -96,7 +106,7 @@ class Captioning(Task):
             metrics=metrics,
             records=[
                 {"id": entry.id, "caption": caption, "references": list(entry.texts)}
-                | {name: round(values[i], 6) for name, values in per_image.items()}
+                | {name: round(values[i], 12) for name, values in per_image.items()}
                 for i, (entry, caption) in enumerate(zip(prediction.entries, captions, strict=True))
             ],
             notices=tuple(notices),

@@ -18,10 +18,11 @@ from eyechart.metrics.clustering import (
     contingency,
     normalised_mutual_information,
 )
-from eyechart.metrics.vectors import unit
 from eyechart.tasks.base import Material, Prediction, Task, need_samples
+from eyechart.tasks.encoded import encode_images
 from eyechart.tasks.labelled import labels_of
-from eyechart.types import Metric, Outcome
+from eyechart.tasks.measured import measured
+from eyechart.types import MeanOf, Metric, Notice, Outcome
 
 SHUFFLES = 20
 """Chance is the mean over this many random orders of the labels."""
@@ -35,6 +36,7 @@ class ClusteringPrediction(Prediction):
 
     clusters: NDArray[np.int64]
     inertia: float
+    notices: tuple[Notice, ...]
 
 
 class Clustering(Task):
@@ -46,6 +48,8 @@ class Clustering(Task):
 
     name = "clustering"
     kinds = frozenset({"classification"})
+    measures = "clustering"
+    records = "question"
 
     def settings(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """Pick the seed."""
@@ -53,16 +57,16 @@ class Clustering(Task):
 
     def predict(self, material: Material, settings: Mapping[str, Any]) -> ClusteringPrediction:
         """Embed the images and cluster them; labels only say how many clusters there are."""
-        embedded = material.model.images(material.manifest)
-        entries = material.manifest.take(embedded.kept)
-        vectors = unit(embedded.vectors)
-        found = k_means(vectors, len(np.unique(labels_of(entries))), settings["seed"]) if entries else None
+        images = encode_images(material)
+        wanted = len(np.unique(labels_of(images.entries)))
+        found = k_means(images.vectors, wanted, settings["seed"]) if images.entries else None
         return ClusteringPrediction(
             info=material.info,
-            entries=entries,
-            failures=embedded.failures,
+            entries=images.entries,
+            failures=images.failures,
             clusters=found.assignment if found else np.empty(0, np.int64),
             inertia=found.inertia if found else 0.0,
+            notices=images.notices,
         )
 
     def score(self, prediction: ClusteringPrediction, settings: Mapping[str, Any]) -> Outcome:
@@ -73,18 +77,24 @@ class Clustering(Task):
         n, accuracy = len(labels), cluster_accuracy(table)
         rng = np.random.default_rng(settings["seed"])
         shuffled = [contingency(prediction.clusters, rng.permutation(labels)) for _ in range(SHUFFLES)]
-        interval = stats.wilson(round(accuracy * n), n)
         nmi_chance, acc_chance = (
             float(np.mean([measure(other) for other in shuffled]))
             for measure in (normalised_mutual_information, cluster_accuracy)
         )
         return Outcome(
             metrics={
-                "nmi": Metric(normalised_mutual_information(table), chance=nmi_chance, n=n),
+                "nmi": Metric(normalised_mutual_information(table), chance=nmi_chance, n=n, primary=True),
                 "ari": Metric(adjusted_rand_index(table), chance=0.0, n=n),
-                "cluster_acc": Metric(accuracy, interval.low, interval.high, acc_chance, n),
+                "cluster_acc": measured(
+                    accuracy,
+                    stats.proportion(round(accuracy * n), n),
+                    chance=acc_chance,
+                    n=n,
+                    mean_of=MeanOf("correct"),
+                ),
             },
             records=_records(prediction, labels, table),
+            notices=prediction.notices,
             details={"clusters": int(table.shape[0]), "inertia": prediction.inertia},
         )
 

@@ -11,14 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eyechart.errors import DataError
-from eyechart.manifest import Embedded
 from eyechart.metrics.vectors import Vectors, unit
-from eyechart.tasks import text_retrieval
+from eyechart.tasks import ranked
 from eyechart.tasks.base import Material, Prediction
+from eyechart.tasks.encoded import EncodedImages, encode_images, encode_texts
 from eyechart.types import Document, Metric, Notice, Outcome, TextCollection
 
-PICTURE = "image"
-"""The key of a document's metadata that names its image: the id of a sample."""
 DEFAULT_METRICS = ("ndcg_at_10", "mrr_at_10", "map_at_10")
 
 
@@ -32,6 +30,7 @@ class CollectionPrediction(Prediction):
     documents: Vectors
     lost: int
     """Queries and documents whose image could not be used."""
+    notices: tuple[Notice, ...]
 
     def only(self, keep: NDArray[np.int64]) -> NoReturn:  # noqa: ARG002 - the same for all
         """Refuse: images are shared by queries and documents, so their columns do not group queries."""
@@ -43,22 +42,24 @@ def predict(material: Material) -> CollectionPrediction:
     collection = material.info.collection
     if collection is None:
         raise DataError(f"{material.info.name} is described as a collection but has none.")
-    embedded = material.model.images(material.manifest)
-    entries = material.manifest.take(embedded.kept)
-    usable = {entry.id for entry in entries}
+    images = encode_images(material)
+    usable = {entry.id for entry in images.entries}
     _check_whole(material, collection)
     kept = replace(
         collection,
-        queries=tuple(query for query in collection.queries if query.meta.get(PICTURE) in {None, *usable}),
-        documents=tuple(item for item in collection.documents if item.meta.get(PICTURE) in {None, *usable}),
+        queries=tuple(query for query in collection.queries if query.image in {None, *usable}),
+        documents=tuple(item for item in collection.documents if item.image in {None, *usable}),
     )
+    queries, about_queries = _vectors(kept.queries, images, material)
+    documents, about_documents = _vectors(kept.documents, images, material)
     return CollectionPrediction(
         info=material.info,
-        entries=entries,
-        failures=embedded.failures,
+        entries=images.entries,
+        failures=images.failures,
         collection=kept,
-        queries=_vectors(kept.queries, embedded, material),
-        documents=_vectors(kept.documents, embedded, material),
+        queries=queries,
+        documents=documents,
+        notices=(*images.notices, *about_queries, *about_documents),
         lost=sum(len(getattr(collection, part)) - len(getattr(kept, part)) for part in ("queries", "documents")),
     )
 
@@ -67,23 +68,25 @@ def _check_whole(material: Material, collection: TextCollection) -> None:
     """Refuse a manifest that ``--limit`` cut: a smaller gallery would give other numbers."""
     listed = {entry.id for entry in material.manifest.entries} | {failure.id for failure in material.manifest.failures}
     for item in (*collection.queries, *collection.documents):
-        if item.meta.get(PICTURE) is not None and item.meta[PICTURE] not in listed:
+        if item.image is not None and item.image not in listed:
             raise DataError(f"The image of {item.id} is not read.", advice="--limit does not work with collections.")
 
 
-def _vectors(items: Sequence[Document], embedded: Embedded, material: Material) -> Vectors:
-    names = [material.manifest.entries[i].id for i in embedded.kept]
-    place = {name: row for row, name in enumerate(names)}
+def _vectors(
+    items: Sequence[Document], images: EncodedImages, material: Material
+) -> tuple[Vectors, tuple[Notice, ...]]:
+    place = {entry.id: row for row, entry in enumerate(images.entries)}
     spoken = [i for i, item in enumerate(items) if item.text]
-    shown = [i for i, item in enumerate(items) if item.meta.get(PICTURE) is not None]
-    texts = material.model.texts([items[i].text for i in spoken], language=material.language) if spoken else None
-    dim = (embedded.vectors if texts is None else texts).shape[1]
-    out = np.zeros((len(items), dim), np.float32)
-    if texts is not None:
-        out[spoken] += unit(texts)
+    shown = [i for i, item in enumerate(items) if item.image is not None]
+    texts, notices = encode_texts(material, [items[i].text for i in spoken]) if spoken else (images.vectors, ())
+    out = np.zeros((len(items), texts.shape[1]), np.float32)
+    if spoken:
+        out[spoken] += texts
     if shown:
-        out[shown] += unit(embedded.vectors)[[place[items[i].meta[PICTURE]] for i in shown]]
-    return unit(out)
+        out[shown] += images.vectors[[place[str(items[i].image)] for i in shown]]
+    both = np.intersect1d(spoken, shown).astype(np.int64)
+    out[both] = unit(out[both])
+    return out, notices
 
 
 def score(prediction: CollectionPrediction, settings: Mapping[str, Any]) -> Outcome:
@@ -93,15 +96,15 @@ def score(prediction: CollectionPrediction, settings: Mapping[str, Any]) -> Outc
     ``recall_k``; with ``--metrics full`` all of them at every k.
     """
     collection = prediction.collection
-    asked = text_retrieval.questions(collection)
-    judged = {query.id for query in asked.queries}
-    chosen = [i for i, query in enumerate(collection.queries) if query.id in judged]
-    ranking = text_retrieval.rank_all(asked, prediction.queries[chosen], prediction.documents)
-    ks = sorted({*settings["recall_k"], 10, *(text_retrieval.KS if settings.get("metrics") == "full" else ())})
-    outcome = text_retrieval.score(asked, ranking, collection, ks)
+    judged = ranked.judged_queries(collection)
+    counted = {query.id for query in judged.queries}
+    chosen = [i for i, query in enumerate(collection.queries) if query.id in counted]
+    ranking = ranked.rank_all(judged, prediction.queries[chosen], prediction.documents)
+    ks = sorted({*settings["recall_k"], 10, *(ranked.KS if settings.get("metrics") == "full" else ())})
+    outcome = ranked.score(judged, ranking, collection, ks)
     kinds = [_kind(document) for document in collection.documents]
     found = Counter(kinds[row[0]] for row in ranking.top)
-    notices = list(outcome.notices)
+    notices = [*prediction.notices, *outcome.notices]
     if prediction.lost:
         text = f"{prediction.lost} queries and documents are left out, as their image could not be used."
         notices.append(Notice("unusable_items", prediction.lost, text))
@@ -109,7 +112,7 @@ def score(prediction: CollectionPrediction, settings: Mapping[str, Any]) -> Outc
         outcome,
         metrics=_shown(outcome.metrics, settings),
         records=[
-            {**record, "query": _kind(query)} for record, query in zip(outcome.records, asked.queries, strict=True)
+            {**record, "query": _kind(query)} for record, query in zip(outcome.records, judged.queries, strict=True)
         ],
         notices=tuple(notices),
         details={**outcome.details, "gallery": dict(Counter(kinds)), "found_first": dict(found)},
@@ -117,7 +120,7 @@ def score(prediction: CollectionPrediction, settings: Mapping[str, Any]) -> Outc
 
 
 def _kind(item: Document) -> str:
-    shown, spoken = item.meta.get(PICTURE) is not None, bool(item.text)
+    shown, spoken = item.image is not None, bool(item.text)
     return "image+text" if shown and spoken else "image" if shown else "text"
 
 

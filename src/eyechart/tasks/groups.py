@@ -86,12 +86,15 @@ def _row(metrics: Mapping[str, Metric]) -> dict[str, Any]:
 
 
 def _worst(groups: Sequence[Mapping[str, Metric]], overall: Mapping[str, Metric]) -> dict[str, Metric]:
-    """Return for each metric the value of the group that has least of it, with that group's interval."""
+    """Return for each metric the value of the group that has least of it, with that group's interval.
+
+    It is no mean over the records, which are those of all groups, and never stands for the benchmark by itself.
+    """
     worst = {}
     for name, whole in overall.items():
         found = [group[name] for group in groups if name in group]
-        if found and not whole.lower_is_better:
-            worst[name] = min(found, key=lambda metric: metric.value)
-        elif found:
-            worst[name] = max(found, key=lambda metric: metric.value)
+        if found:
+            choose = max if whole.lower_is_better else min
+            least = choose(found, key=lambda metric: metric.value)
+            worst[name] = replace(least, primary=False, mean_of=None, function="")
     return worst

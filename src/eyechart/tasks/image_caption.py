@@ -2,72 +2,157 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import contextlib
+import hashlib
+import os
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, NoReturn
 
+import numpy as np
+from numpy.typing import NDArray
+
+from eyechart.datasets.text_collection import collection_files, write_collection
+from eyechart.errors import DataError
+from eyechart.io.progress import bar_each
 from eyechart.manifest import Failure, Manifest
-from eyechart.store.answers import turns_key
-from eyechart.tasks.base import Prediction
-from eyechart.types import Answer, Document, Message, Metric, Notice, Outcome, Prompt, TextCollection
+from eyechart.tasks.base import Material, Prediction, Task
+from eyechart.tasks.caption_collection import Captions, as_collection
+from eyechart.types import Answer, Message, Metric, Notice, Outcome, Prompt
 
-NAME = "image_caption"
-VERSION = 1
-
-Ask = Callable[[Iterable[Prompt]], Iterable[tuple[str, Answer]]]
+PROMPT = (
+    "Please describe this image in general. Directly provide the description, do not include prefix like "
+    "'This image depicts'"
+)
+"""EvalScope's, so that captions stay comparable."""
 
 
 @dataclass(frozen=True)
 class CaptionPrediction(Prediction):
-    """A caption for each image that got one."""
+    """A caption for each image that got one, and the files that were made of them."""
 
-    positions: tuple[int, ...]
-    """Where each captioned image stands in the manifest: the document ids."""
-    answers: tuple[Answer, ...]
-    sources: Mapping[str, str]
-    """Where each image came from, by its id."""
+    captions: Captions
+    folder: Path
+    """Where the text retrieval data are."""
+    details: Mapping[str, Any]
+    unread: int
+    """Images that could not even be read."""
+
+    def only(self, keep: NDArray[np.int64]) -> NoReturn:  # noqa: ARG002 - the same for all
+        """Refuse: a caption has no score that could differ between groups."""
+        raise DataError("captions have no score of their own")
 
 
-def is_caption(answer: Answer) -> bool:
-    """Tell whether an answer can stand for an image: an empty one cannot be found by anything."""
-    return not answer.error and bool(answer.text.strip())
+class ImageCaption(Task):
+    """Lets a generator describe every image, and writes the captions as documents and the images' texts as queries.
 
+    ``captioned`` is the share of images that got a caption. Of a classification dataset, the class names are the
+    queries.
+    """
 
-def caption_key(image: bytes, prompt: str) -> str:
-    """Return the name of a prompt in the response store from the image's digest, without reading the image."""
-    return turns_key([("user", [{"picture": image.hex()}, prompt])])
+    name = "image_caption"
+    kinds = frozenset({"classification", "multilabel", "retrieval", "selection", "collection", "similarity", "images"})
+    needs = "generator"
+    output = "outputs/{model}/{dataset}_{task}.json"
+
+    def settings(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Pick what the model is told to do."""
+        return {"prompt": options.get("caption_prompt") or PROMPT}
+
+    def keeps(self, answer: Answer) -> bool:
+        """Keep what can stand for an image: an empty caption cannot be found by anything."""
+        return not answer.error and bool(answer.text.strip())
+
+    def is_whole(self, facts: Mapping[str, Any], details: Mapping[str, Any]) -> bool:
+        """Tell whether every image got its caption and the files are as they were written."""
+        return facts.get("conversion_successful") is True and details.get("files") == _digests(
+            Path(str(facts.get("save_path")))
+        )
+
+    def predict(self, material: Material, settings: Mapping[str, Any]) -> CaptionPrediction:
+        """Caption every image and write the data; those that fail after all tries, or get none, are listed."""
+        manifest, prompt = material.manifest, settings["prompt"]
+        sources: dict[str, str] = {}
+        with material.progress.step(f"captions of {manifest.info.name}", len(manifest)) as bar:
+            asked = _noting_sources(prompts(manifest, prompt), sources)
+            answers = dict(bar_each(material.generator.generate(asked), bar))
+        good = [i for i, entry in enumerate(manifest.entries) if self.keeps(answers[entry.id])]
+        entries = manifest.take(np.array(good, np.int64))
+        captions = Captions(tuple(good), tuple(answers[entry.id] for entry in entries), sources)
+        collection = as_collection(captions, manifest)
+        folder = data_folder(material.output)
+        write_collection(collection, folder)
+        _link(material.output, folder)
+        missing = [entry for entry in manifest.entries if not self.keeps(answers[entry.id])]
+        return CaptionPrediction(
+            info=manifest.info,
+            entries=entries,
+            failures=tuple(Failure(entry.id, _reason(answers[entry.id])) for entry in missing),
+            captions=captions,
+            folder=folder,
+            unread=len(manifest.failures),
+            details={
+                "prompt": prompt,
+                "files": _digests(folder),
+                "documents": len(collection.documents),
+                "queries": len(collection.queries),
+                **material.generator.spent(),
+            },
+        )
+
+    def score(self, prediction: CaptionPrediction, settings: Mapping[str, Any]) -> Outcome:  # noqa: ARG002 - no choice
+        """Count; a caption has no score of its own."""
+        listed = len(prediction.entries) + len(prediction.failures)
+        cut = sum(answer.finish_reason == "length" for answer in prediction.captions.answers)
+        notices = [Notice("cut_captions", cut, f"{cut} captions were cut at the longest answer.")] if cut else []
+        successful = not prediction.failures and not prediction.unread
+        return Outcome(
+            metrics={"captioned": Metric(len(prediction.entries) / listed if listed else 0.0, n=listed, primary=True)},
+            records=list(_records(prediction)),
+            notices=notices,
+            details=prediction.details,
+            facts={
+                "conversion_successful": successful,
+                "convertion_successful": successful,  # as EvalScope's code spells it
+                "save_path": str(prediction.folder),
+            },
+        )
 
 
 def prompts(manifest: Manifest, prompt: str) -> Iterator[Prompt]:
-    """Ask for each image of the manifest: the image, then the words."""
+    """Make a prompt of each image of the manifest: the image, then the words."""
     listed = {entry.id for entry in manifest.entries}
     for sample in manifest.samples():
         if sample.id in listed:
             yield Prompt(sample.id, (Message("user", (sample.need_image(), prompt)),))
 
 
-def predict(manifest: Manifest, ask: Ask, prompt: str) -> CaptionPrediction:
-    """Caption every image; those that fail after all tries, or get an empty caption, are listed."""
-    sources: dict[str, str] = {}
+def data_folder(output: Path) -> Path:
+    """Return where the text retrieval data of a result go: beside it, in a folder with the dataset's name."""
+    return output.parent / output.stem.replace(f"_{ImageCaption.name}", "") / "retrieval_data"
 
-    def noted() -> Iterator[Prompt]:
-        for asked in prompts(manifest, prompt):
-            sources[asked.id] = next(part.source for part in asked.messages[0].parts if not isinstance(part, str))
-            yield asked
 
-    answers = dict(ask(noted()))
-    kept = [i for i, entry in enumerate(manifest.entries) if is_caption(answers[entry.id])]
-    failures = [
-        Failure(entry.id, _reason(answers[entry.id])) for entry in manifest.entries if not is_caption(answers[entry.id])
-    ]
-    return CaptionPrediction(
-        info=manifest.info,
-        entries=tuple(manifest.entries[i] for i in kept),
-        positions=tuple(kept),
-        answers=tuple(answers[manifest.entries[i].id] for i in kept),
-        failures=tuple(failures),
-        sources=sources,
-    )
+def _noting_sources(asked: Iterator[Prompt], sources: dict[str, str]) -> Iterator[Prompt]:
+    for prompt in asked:
+        sources[prompt.id] = next(part.source for part in prompt.messages[0].parts if not isinstance(part, str))
+        yield prompt
+
+
+def _link(output: Path, folder: Path) -> None:
+    """Show the result in the dataset's folder too, where EvalScope's documentation has it."""
+    link = folder.parent / output.name
+    with contextlib.suppress(OSError):  # a system without links: the result itself is where it belongs
+        link.unlink(missing_ok=True)
+        link.symlink_to(Path(os.path.relpath(output, link.parent)))
+
+
+def _digests(folder: Path) -> dict[str, str | None]:
+    """Digest the data, so that a later run knows whether they are still those that it would write."""
+    return {
+        f"{path.parent.name}/{path.name}": hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
+        for path in collection_files(folder)
+    }
 
 
 def _reason(answer: Answer) -> str:
@@ -77,21 +162,9 @@ def _reason(answer: Answer) -> str:
     return f"The caption is empty{because}."
 
 
-def score(prediction: CaptionPrediction) -> Outcome:
-    """Count; a caption has no score of its own."""
-    listed = len(prediction.entries) + len(prediction.failures)
-    cut = sum(answer.finish_reason == "length" for answer in prediction.answers)
-    notices = [Notice("cut_captions", cut, f"{cut} captions were cut at the longest answer.")] if cut else []
-    return Outcome(
-        metrics={"captioned": Metric(len(prediction.entries) / listed if listed else 0.0, n=listed)},
-        records=list(_records(prediction)),
-        notices=notices,
-    )
-
-
 def _records(prediction: CaptionPrediction) -> Iterator[dict[str, Any]]:
-    rows = zip(prediction.entries, prediction.positions, prediction.answers, strict=True)
-    for entry, position, answer in rows:
+    captions = prediction.captions
+    for entry, position, answer in zip(prediction.entries, captions.positions, captions.answers, strict=True):
         yield {
             "id": entry.id,
             "corpus_id": position,
@@ -102,42 +175,3 @@ def _records(prediction: CaptionPrediction) -> Iterator[dict[str, Any]]:
         }
     for failure in prediction.failures:
         yield {"id": failure.id, "failed": failure.reason}
-
-
-def as_collection(prediction: CaptionPrediction, manifest: Manifest) -> TextCollection:
-    """Make the text retrieval data: captions are documents, the images' own texts are queries.
-
-    Document ids are the positions of the images, query ids a running number, as in EvalScope. An image without a
-    caption keeps its queries: nothing can find it, and that counts. Of a classification dataset, the class names are
-    the queries and all images of the class are relevant.
-    """
-    sources = prediction.sources
-    documents = tuple(
-        Document(str(position), answer.text.strip(), {"image_id": entry.id, "image": sources.get(entry.id, "")})
-        for entry, position, answer in zip(prediction.entries, prediction.positions, prediction.answers, strict=True)
-    )
-    asked = list(_queries(manifest))
-    queries = tuple(Document(str(i), text, _owner(manifest, found)) for i, (text, found) in enumerate(asked))
-    relevance = {str(i): {str(position): 1.0 for position in found} for i, (_, found) in enumerate(asked)}
-    return TextCollection(documents, queries, relevance)
-
-
-def _owner(manifest: Manifest, found: Sequence[int]) -> dict[str, str]:
-    """Name the image whose text a query is; a class name belongs to none."""
-    by_class = manifest.info.kind in ("classification", "multilabel")
-    return {} if by_class else {"image_id": manifest.entries[found[0]].id}
-
-
-def _queries(manifest: Manifest) -> Iterator[tuple[str, Sequence[int]]]:
-    """Yield each query with the positions of the images that it means."""
-    if manifest.info.kind in ("classification", "multilabel"):
-        members: dict[int, list[int]] = {}
-        for position, entry in enumerate(manifest.entries):
-            for label in entry.labels or (() if entry.label is None else (entry.label,)):
-                members.setdefault(label, []).append(position)
-        names = manifest.info.classnames
-        yield from ((names[label] if names else str(label), members[label]) for label in sorted(members))
-    elif manifest.info.kind == "selection":
-        yield from ((entry.texts[0], [i]) for i, entry in enumerate(manifest.entries) if entry.texts)
-    else:
-        yield from ((text, [i]) for i, entry in enumerate(manifest.entries) for text in entry.texts if text.strip())

@@ -13,9 +13,11 @@ from eyechart import stats
 from eyechart.errors import DataError
 from eyechart.manifest import Entry, Failure
 from eyechart.metrics.selection import chance_choice, chance_jaccard, choose, jaccard, pair_scores
-from eyechart.metrics.vectors import Vectors, unit
+from eyechart.metrics.vectors import Vectors
 from eyechart.tasks.base import Material, Prediction, Task, need_samples
-from eyechart.types import Metric, Notice, Outcome
+from eyechart.tasks.encoded import encode_images, encode_texts
+from eyechart.tasks.measured import measured
+from eyechart.types import MeanOf, Metric, Notice, Outcome
 
 Ints = NDArray[np.int64]
 
@@ -31,6 +33,7 @@ class SelectionPrediction(Prediction):
     texts: Vectors
     owner: Ints
     """For each text, the position of the image whose sample lists it."""
+    notices: tuple[Notice, ...]
 
     def only(self, keep: Ints) -> Self:
         """Return the prediction for some images, with their texts."""
@@ -65,23 +68,26 @@ class ImageCaptionSelection(Task):
     """
 
     name = "image_caption_selection"
+    version = 2
     kinds = frozenset({"selection"})
+    measures = "selection"
+    records = "question"
 
     def predict(self, material: Material, settings: Mapping[str, Any]) -> SelectionPrediction:  # noqa: ARG002
         """Embed images and candidates; a question that lost an image is left out as a whole."""
-        images = material.model.images(material.manifest)
-        entries = material.manifest.take(images.kept)
-        lost = _incomplete(entries)
-        kept = np.array([i for i, entry in enumerate(entries) if entry.id not in lost], np.int64)
-        whole = tuple(entries[i] for i in kept)
-        texts = [text for entry in whole for text in entry.texts]
+        images = encode_images(material)
+        lost = _incomplete(images.entries)
+        kept = np.array([i for i, entry in enumerate(images.entries) if entry.id not in lost], np.int64)
+        whole = tuple(images.entries[i] for i in kept)
+        texts, notices = encode_texts(material, [text for entry in whole for text in entry.texts])
         return SelectionPrediction(
             info=material.info,
             entries=whole,
             failures=(*images.failures, *lost.values()),
-            images=unit(images.vectors[kept]),
-            texts=unit(material.model.texts(texts, language=material.language)),
+            images=images.vectors[kept],
+            texts=texts,
             owner=np.repeat(np.arange(len(whole)), [len(entry.texts) for entry in whole]),
+            notices=(*images.notices, *notices),
         )
 
     def score(self, prediction: SelectionPrediction, settings: Mapping[str, Any]) -> Outcome:  # noqa: ARG002
@@ -99,7 +105,7 @@ class ImageCaptionSelection(Task):
         return Outcome(
             metrics=metrics,
             records=[{key: value for key, value in answer.items() if key != "chance"} for answer in answers],
-            notices=(ties,) if tied else (),
+            notices=(*prediction.notices, *((ties,) if tied else ())),
             details={"questions": len(answers), "ties": tied},
         )
 
@@ -169,32 +175,40 @@ def _answer(question: Question) -> dict[str, Any]:
     answer |= {name: choice.correct for name, choice in judged.items()} | {"acc": correct, "chance": chance}
     if question.right.shape[1] == 1:
         own = question.right[:, 0]
-        answer |= {"jaccard": jaccard(question.scores[:, 0], own), "candidates": len(own), "wanted": int(own.sum())}
-        chance["jaccard"] = chance_jaccard(len(own), int(own.sum()))
+        index = jaccard(question.scores[:, 0], own)
+        answer |= {"jaccard_score": index, "candidates": len(own), "wanted": int(own.sum())}
+        answer |= {name: index for name, sizes in SIZES.items() if len(own) in sizes}
+        chance["jaccard_score"] = chance_jaccard(len(own), int(own.sum()))
     return answer | {"scores": [[round(float(score), 6) for score in row] for row in question.scores]}
 
 
 def _accuracy(answers: Sequence[Mapping[str, Any]], name: str) -> Metric:
     hits = sum(answer[name] for answer in answers)
-    interval = stats.wilson(hits, len(answers))
     levels = [answer["chance"].get(name) for answer in answers]
-    chance = float(np.mean(levels)) if None not in levels else None
-    return Metric(hits / len(answers), interval.low, interval.high, chance, len(answers))
+    return measured(
+        hits / len(answers),
+        stats.proportion(hits, len(answers)),
+        chance=float(np.mean(levels)) if None not in levels else None,
+        n=len(answers),
+        primary=name == "acc",
+        mean_of=MeanOf(name),
+    )
 
 
 def _jaccards(answers: Sequence[Mapping[str, Any]]) -> dict[str, Metric]:
     """Average the Jaccard index if some caption has several right images; with one, it is the accuracy."""
-    judged = [answer for answer in answers if "jaccard" in answer]
-    if not any(answer["wanted"] > 1 for answer in judged):
+    if not any(answer.get("wanted", 0) > 1 for answer in answers):
         return {}
-    parts = {"jaccard_score": judged} | {
-        name: [answer for answer in judged if answer["candidates"] in sizes] for name, sizes in SIZES.items()
-    }
-    return {name: _mean_jaccard(part) for name, part in parts.items() if part}
+    parts = {name: [answer for answer in answers if name in answer] for name in ("jaccard_score", *SIZES)}
+    return {name: _mean_jaccard(part, name) for name, part in parts.items() if part}
 
 
-def _mean_jaccard(answers: Sequence[Mapping[str, Any]]) -> Metric:
-    values = [answer["jaccard"] for answer in answers]
-    interval = stats.bootstrap_ratio(values)
-    chance = float(np.mean([answer["chance"]["jaccard"] for answer in answers]))
-    return Metric(float(np.mean(values)), interval.low, interval.high, chance, len(values))
+def _mean_jaccard(answers: Sequence[Mapping[str, Any]], name: str) -> Metric:
+    values = [answer[name] for answer in answers]
+    return measured(
+        float(np.mean(values)),
+        stats.mean_interval(values),
+        chance=float(np.mean([answer["chance"]["jaccard_score"] for answer in answers])),
+        n=len(values),
+        mean_of=MeanOf(name),
+    )

@@ -7,8 +7,9 @@ from typing import Any
 
 from eyechart.errors import UsageError
 from eyechart.learn.neighbours import neighbour_votes
-from eyechart.metrics.vectors import unit
-from eyechart.tasks.probe import Features, Learned, Probe
+from eyechart.metrics.vectors import Vectors, distinct_rows, unit
+from eyechart.tasks.probe import Probe
+from eyechart.tasks.training import Features, Learned
 
 
 class Knn(Probe):
@@ -30,4 +31,9 @@ class Knn(Probe):
     def learn(self, train: Features, val: Features | None, settings: Mapping[str, Any], device: str) -> Learned:  # noqa: ARG002 - nothing to choose
         """Remember the training images."""
         vectors, k = unit(train.vectors), settings["knn_k"]
-        return Learned(lambda queries: neighbour_votes(vectors, train.labels, unit(queries), k), {"k": k})
+        first, number, _ = distinct_rows(vectors)
+
+        def votes(queries: Vectors) -> Vectors:
+            return neighbour_votes(vectors, train.labels, unit(queries), k, same=first[number])
+
+        return Learned(votes, {"k": k})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,14 +11,25 @@ from numpy.typing import NDArray
 
 from eyechart import stats
 from eyechart.manifest import Entry
-from eyechart.metrics.classification import Ranking, f1_macro, per_class_recall, predicted_classes
-from eyechart.types import Metric, Notice
+from eyechart.metrics.classification import LabelRanking, f1_macro, per_class_recall, predicted_classes
+from eyechart.tasks.measured import measured
+from eyechart.types import MeanOf, Metric, Notice
 
 Ints = NDArray[np.int64]
 
 
+@dataclass(frozen=True)
+class LabelChance:
+    """What a classifier gets that never looks."""
+
+    accuracy: Callable[[int], float]
+    """Within k guesses."""
+    recall: float
+    """The mean over classes."""
+
+
 def label_metrics(
-    ranking: Ranking, labels: Ints, n_classes: int, chance: Callable[[int], float], *, prefix: str = "", full: bool
+    ranking: LabelRanking, labels: Ints, n_classes: int, chance: LabelChance, *, prefix: str = "", full: bool
 ) -> dict[str, Metric]:
     """Compute acc1, acc5 (from five classes on) and mean_per_class_recall; with ``full`` also f1_macro.
 
@@ -25,23 +37,25 @@ def label_metrics(
         ranking: Where the true class stands for each sample.
         labels: The true classes.
         n_classes: How many there are to choose from.
-        chance: The accuracy at k of a scorer that never looks.
+        chance: What a classifier gets that never looks.
         prefix: Of the metrics' names.
         full: Whether the less common metrics are wanted too.
     """
-    metrics = {f"{prefix}acc{k}": _proportion(ranking.ranks <= k, chance(k)) for k in (1, 5) if n_classes >= k}
+    metrics = {f"{prefix}acc{k}": _accuracy(ranking.ranks, k, chance.accuracy(k)) for k in (1, 5) if n_classes >= k}
     correct = ranking.ranks == 1
-    recall = per_class_recall(correct, labels, n_classes)
-    interval = stats.mean_recall_interval(correct, labels)
-    metrics[f"{prefix}mean_per_class_recall"] = Metric(
-        float(np.mean(list(recall.values()))), interval.low, interval.high, 1 / n_classes, len(labels)
+    metrics[f"{prefix}mean_per_class_recall"] = measured(
+        float(np.mean(list(per_class_recall(correct, labels, n_classes).values()))),
+        stats.mean_recall_interval(correct, labels),
+        chance=chance.recall,
+        n=len(labels),
+        mean_of=MeanOf("rank", 1, balance="label"),
     )
     if full:
         metrics[f"{prefix}f1_macro"] = Metric(f1_macro(predicted_classes(ranking, labels), labels), n=len(labels))
     return metrics
 
 
-def label_records(entries: Sequence[Entry], ranking: Ranking) -> list[dict[str, Any]]:
+def label_records(entries: Sequence[Entry], ranking: LabelRanking) -> list[dict[str, Any]]:
     """Make one record per sample: label, prediction, rank and the five best classes."""
     rows = zip(entries, ranking.ranks, ranking.top, ranking.top_scores, ranking.label_scores, strict=True)
     return [
@@ -59,7 +73,7 @@ def label_records(entries: Sequence[Entry], ranking: Ranking) -> list[dict[str, 
     ]
 
 
-def label_notices(ranking: Ranking) -> list[Notice]:
+def label_notices(ranking: LabelRanking) -> list[Notice]:
     """Say how many samples the tie rule decided."""
     if not ranking.ties:
         return []
@@ -76,6 +90,13 @@ def wants_full(settings: Mapping[str, Any]) -> bool:
     return settings.get("metrics") == "full"
 
 
-def _proportion(hits: NDArray[np.bool_], chance: float) -> Metric:
-    interval = stats.wilson(int(hits.sum()), len(hits))
-    return Metric(float(hits.mean()), interval.low, interval.high, chance, len(hits))
+def _accuracy(ranks: Ints, k: int, chance: float) -> Metric:
+    hits = ranks <= k
+    return measured(
+        float(hits.mean()),
+        stats.proportion(int(hits.sum()), len(hits)),
+        chance=chance,
+        n=len(hits),
+        primary=k == 1,
+        mean_of=MeanOf("rank", k),
+    )

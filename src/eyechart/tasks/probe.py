@@ -1,54 +1,24 @@
-"""What all tasks that learn from a training split share: which samples, which features, how they are scored."""
+"""What all tasks that learn from images share: their settings, splits or folds, and how they are scored."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from eyechart.errors import UsageError
 from eyechart.learn.linear import accuracy
-from eyechart.manifest import Manifest
 from eyechart.metrics.classification import per_class_recall, rank_scores
-from eyechart.metrics.vectors import Vectors, unit
+from eyechart.metrics.vectors import Vectors
 from eyechart.tasks.base import Material, Prediction, Task, need_samples
-from eyechart.tasks.labelled import label_metrics, label_notices, label_records, labels_of, wants_full
-from eyechart.tasks.shots import curve_settings, few_per_class, hold_out
+from eyechart.tasks.encoded import EncodedImages, encode_images
+from eyechart.tasks.labelled import LabelChance, label_metrics, label_notices, label_records, labels_of, wants_full
+from eyechart.tasks.shots import curve_settings, few_per_class, fold_of, fold_settings, hold_out
+from eyechart.tasks.training import Features, Ints, Learned, training_data
 from eyechart.types import Notice, Outcome
-
-Ints = NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class Features:
-    """Vectors of images and their classes."""
-
-    vectors: Vectors
-    labels: Ints
-    notices: tuple[Notice, ...] = ()
-
-    def __len__(self) -> int:
-        return len(self.labels)
-
-    def __add__(self, other: Features) -> Features:
-        return Features(np.concatenate([self.vectors, other.vectors]), np.concatenate([self.labels, other.labels]))
-
-    def take(self, rows: Ints) -> Features:
-        """Return some of the rows."""
-        return Features(self.vectors[rows], self.labels[rows])
-
-
-@dataclass(frozen=True)
-class Learned:
-    """What was learnt: a function from features to one score per class, and how it came about."""
-
-    scores: Callable[[Vectors], Vectors]
-    details: Mapping[str, Any] = field(default_factory=dict)
-    notices: tuple[Notice, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -65,9 +35,11 @@ class ProbePrediction(Prediction):
 
 
 class Probe(Task):
-    """A task that learns from one split and is scored on another."""
+    """A task that learns from one split and is scored on another, or learns and is scored in folds of one."""
 
     kinds = frozenset({"classification"})
+    measures = "probe"
+    records = "label"
     prefix: ClassVar[str]
     """Of the metrics' names."""
 
@@ -94,6 +66,7 @@ class Probe(Task):
             "seed": options.get("seed", 0),
             "metrics": options.get("metrics", "default"),
             **curve_settings(options),
+            **fold_settings(options),
         }
 
     def splits(self, settings: Mapping[str, Any]) -> tuple[str, ...]:
@@ -102,32 +75,55 @@ class Probe(Task):
 
     def predict(self, material: Material, settings: Mapping[str, Any]) -> ProbePrediction:
         """Embed what is needed of all splits, learn, and score the images of the split that counts."""
+        if settings.get("folds"):
+            return self._in_folds(encode_images(material, normalize=settings["normalize"]), material, settings)
         pool, val = training_data(material, settings)
         train = pool.take(few_per_class(pool.labels, settings["fewshot_k"], settings["seed"]))
         learned = self.learn(train, val, settings, material.device)
-        embedded = material.model.images(material.manifest)
-        test = _scaled(embedded.vectors, settings)
-        entries = material.manifest.take(embedded.kept)
-        curve = self._curve(pool, val, test, labels_of(entries), settings, material.device)
+        test = encode_images(material, normalize=settings["normalize"])
+        curve = self._curve(pool, val, test, settings, material.device)
         learnt_from = {"train": len(train), "val": len(val) if val else 0}
         return ProbePrediction(
             info=material.info,
-            entries=entries,
-            failures=embedded.failures,
-            scores=learned.scores(test),
+            entries=test.entries,
+            failures=test.failures,
+            scores=learned.judge(test.vectors),
             train_counts=np.bincount(train.labels),
             details={"probe": {**learnt_from, **learned.details}} | ({"fewshot_curve": curve} if curve else {}),
-            notices=(*pool.notices, *(val.notices if val else ()), *learned.notices),
+            notices=(*pool.notices, *(val.notices if val else ()), *test.notices, *learned.notices),
+        )
+
+    def _in_folds(self, images: EncodedImages, material: Material, settings: Mapping[str, Any]) -> ProbePrediction:
+        """Score every image by what was learnt from the folds that it is not in."""
+        features = Features(images.vectors, labels_of(images.entries))
+        fold = fold_of(features.labels, images.digests, settings["folds"], settings["seed"])
+        scores = np.full((len(features), int(features.labels.max(initial=0)) + 1), -np.inf, np.float32)
+        details: list[dict[str, Any]] = []
+        notices = list(images.notices)
+        for number in range(settings["folds"]):
+            train, val = features.take(np.flatnonzero(fold != number)), None
+            if settings["val_proportion"]:
+                keep, out = hold_out(len(train), settings["val_proportion"], settings["seed"])
+                train, val = train.take(keep), train.take(out)
+            train = train.take(few_per_class(train.labels, settings["fewshot_k"], settings["seed"]))
+            learned = self.learn(train, val, settings, material.device)
+            here = np.flatnonzero(fold == number)
+            found = learned.judge(features.vectors[here])
+            scores[here, : found.shape[1]] = found
+            details.append({"train": len(train), "val": len(val) if val else 0, **learned.details})
+            notices += learned.notices
+        return ProbePrediction(
+            info=material.info,
+            entries=images.entries,
+            failures=images.failures,
+            scores=scores,
+            train_counts=np.bincount(features.labels),
+            details={"probe": {"folds": details}},
+            notices=tuple(notices),
         )
 
     def _curve(
-        self,
-        pool: Features,
-        val: Features | None,
-        test: Vectors,
-        labels: Ints,
-        settings: Mapping[str, Any],
-        device: str,
+        self, pool: Features, val: Features | None, test: EncodedImages, settings: Mapping[str, Any], device: str
     ) -> list[dict[str, Any]]:
         """Repeat everything with a few images per class: accuracy per k, over several draws."""
         points = []
@@ -136,7 +132,7 @@ class Probe(Task):
             for draw in range(settings["fewshot_repeats"]):
                 few = pool.take(few_per_class(pool.labels, k, settings["seed"] + draw))
                 learned = self.learn(few, val, {**settings, "fewshot_k": k}, device)
-                runs.append(accuracy(learned.scores(test), labels))
+                runs.append(accuracy(learned.judge(test.vectors), labels_of(test.entries)))
             points.append({"k": k, "mean": float(np.mean(runs)), "runs": runs})
         return points
 
@@ -146,11 +142,7 @@ class Probe(Task):
         labels = labels_of(prediction.entries)
         ranking = rank_scores(prediction.scores, labels)
         n_classes = max(len(prediction.info.classnames), prediction.scores.shape[1])
-        commonest = np.argsort(-prediction.train_counts, kind="stable")
-
-        def chance(k: int) -> float:
-            return float(np.isin(labels, commonest[:k]).mean())
-
+        chance = _chance_of_the_commonest(prediction.train_counts, labels, n_classes)
         return Outcome(
             metrics=label_metrics(ranking, labels, n_classes, chance, prefix=self.prefix, full=wants_full(settings)),
             records=label_records(prediction.entries, ranking),
@@ -163,33 +155,13 @@ class Probe(Task):
         )
 
 
-def training_data(material: Material, settings: Mapping[str, Any]) -> tuple[Features, Features | None]:
-    """Embed the images to learn from and those to choose hyperparameters by; no more of them than needed."""
-    whole = material.split(settings["train_split"]).manifest
-    pool, val = whole, None
-    if settings["val_split"]:
-        val = material.split(settings["val_split"]).manifest
-    elif settings["val_proportion"]:
-        keep, out = hold_out(len(whole), settings["val_proportion"], settings["seed"])
-        pool, val = whole.only(keep), whole.only(out)
-    if not settings.get("fewshot_curve"):
-        # The labels are known without an image: only those that were drawn are embedded.
-        drawn = few_per_class(
-            labels_of(pool.entries), settings["fewshot_k"], settings["seed"], material.info.classnames
-        )
-        pool = pool.only(drawn)
-    return _features(material, pool, settings), _features(material, val, settings) if val else None
+def _chance_of_the_commonest(train_counts: Ints, labels: Ints, n_classes: int) -> LabelChance:
+    """Return what a classifier gets that always names the commonest training classes."""
+    commonest = np.argsort(-train_counts, kind="stable")
+    judged = np.unique(labels)
 
+    def accuracy_at(k: int) -> float:
+        return float(np.isin(labels, commonest[:k]).mean())
 
-def _features(material: Material, manifest: Manifest, settings: Mapping[str, Any]) -> Features:
-    embedded = material.model.images(manifest)
-    lost = (*manifest.failures, *embedded.failures)
-    notices = []
-    if lost:
-        message = f"{len(lost)} images to learn from could not be used, for example {lost[0].id}: {lost[0].reason}"
-        notices.append(Notice("unusable_training_images", len(lost), message))
-    return Features(_scaled(embedded.vectors, settings), labels_of(manifest.take(embedded.kept)), tuple(notices))
-
-
-def _scaled(vectors: Vectors, settings: Mapping[str, Any]) -> Vectors:
-    return unit(vectors) if settings["normalize"] else vectors
+    # Of the classes that occur it gets one right and the others wrong.
+    return LabelChance(accuracy_at, recall=max(1 / n_classes, float((judged == commonest[0]).mean())))

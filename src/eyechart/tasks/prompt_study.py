@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from eyechart.metrics.classification import first_choices
-from eyechart.metrics.vectors import Vectors, unit
+from eyechart.metrics.vectors import Vectors
 from eyechart.types import DatasetInfo
 
 MODES = ("auto", "yes", "no")
@@ -25,19 +24,19 @@ def is_wanted(mode: str, info: DatasetInfo, samples: int) -> bool:
 
 
 def by_template(text_vectors: Vectors, info: DatasetInfo) -> Vectors:
-    """Sort text vectors (class after class, template after template) into one classifier per template."""
+    """Sort unit vectors of texts (class after class, template after template) into one classifier per template."""
     classes, templates = len(info.classnames), len(info.templates)
-    return unit(text_vectors).reshape(classes, templates, -1).transpose(1, 0, 2)
+    return text_vectors.reshape(classes, templates, -1).transpose(1, 0, 2)
 
 
 def study(
-    images: Vectors, classifiers: Vectors, labels: NDArray[np.int64], templates: Sequence[str], ensemble: float
+    images: Vectors, classifiers: Vectors, labels: NDArray[np.int64], info: DatasetInfo, ensemble: float
 ) -> dict[str, Any]:
     """Return the accuracy of each template, that of the ensemble, what it gains over the mean, and the spread."""
-    accuracies = [float(first_choices(images, classes, labels).mean()) for classes in classifiers]
+    accuracies = [float(first_choices(images, classes, labels, info.classnames).mean()) for classes in classifiers]
     mean = float(np.mean(accuracies))
     return {
-        "templates": list(templates),
+        "templates": list(info.templates),
         "acc1": accuracies,
         "ensemble": ensemble,
         "mean": mean,

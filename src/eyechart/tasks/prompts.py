@@ -55,11 +55,11 @@ def class_texts(info: DatasetInfo) -> list[tuple[str, ...]]:
     return texts
 
 
-def class_vectors(text_vectors: Vectors, texts: Sequence[Sequence[str]]) -> Vectors:
+def class_vectors(units: Vectors, texts: Sequence[Sequence[str]]) -> Vectors:
     """Average the unit vectors of each class's texts and renormalise."""
     sizes = [len(group) for group in texts]
     starts = np.array([0, *accumulate(sizes)][:-1], np.int64)
-    return mean_of_units(text_vectors, starts)
+    return mean_of_units(units, starts)
 
 
 def merge_duplicates(info: DatasetInfo) -> tuple[DatasetInfo, NDArray[np.int64]]:

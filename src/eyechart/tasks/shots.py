@@ -1,4 +1,4 @@
-"""Which training samples a probe may see: a few per class, a held-out part, a curve over both."""
+"""Which training samples a probe may see: a few per class, a held-out part, a curve over both, other folds."""
 
 from __future__ import annotations
 
@@ -70,3 +70,34 @@ def curve_settings(options: Mapping[str, Any]) -> dict[str, Any]:
     if repeats < 1:
         raise UsageError(f"--fewshot_repeats must be 1 or more, not {repeats}.")
     return {"fewshot_curve": shots, "fewshot_repeats": repeats} if shots else {}
+
+
+def fold_settings(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Pick the number of folds of one split, if no other split is to be learnt from."""
+    folds = options.get("folds")
+    if folds is None:
+        return {}
+    if folds < 2:
+        raise UsageError(f"--folds must be 2 or more, not {folds}.")
+    for other in ("val_split", "fewshot_curve"):
+        if options.get(other):
+            raise UsageError(
+                f"--folds and --{other} exclude each other.", advice="Folds learn and score in one split only."
+            )
+    return {"folds": folds, "train_split": None}
+
+
+def fold_of(labels: Ints, digests: NDArray[np.uint8], folds: int, seed: int) -> Ints:
+    """Deal samples to folds: those of one image together, and those of one class as evenly as can be.
+
+    Raises:
+        DataError: If there are fewer different images than folds.
+    """
+    _, first, number = np.unique(digests, axis=0, return_index=True, return_inverse=True)
+    if len(first) < folds:
+        raise DataError(f"{len(first)} different images do not make {folds} folds.", advice="Use fewer --folds.")
+    order = np.random.default_rng(seed).permutation(len(first))
+    by_class = order[np.argsort(labels[first[order]], kind="stable")]
+    fold = np.empty(len(first), np.int64)
+    fold[by_class] = np.arange(len(first)) % folds
+    return np.asarray(fold[number.ravel()], np.int64)

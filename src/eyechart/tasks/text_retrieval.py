@@ -2,194 +2,132 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from eyechart import stats
 from eyechart.errors import DataError
-from eyechart.metrics.ranking import METRICS, NOT_FOUND, RelevantRanks, rank_in_lists, rank_relevant
-from eyechart.metrics.ranking_chance import CHANCE
-from eyechart.metrics.retrieval import Positives, top_items
-from eyechart.metrics.vectors import Vectors, unit
-from eyechart.types import Document, Metric, Notice, Outcome, TextCollection
+from eyechart.metrics.vectors import Vectors
+from eyechart.models.rerankers.reranker import Shortlist
+from eyechart.tasks import ranked
+from eyechart.tasks.base import Material, Prediction, Task
+from eyechart.tasks.ranked import FoundDocuments, JudgedQueries
+from eyechart.tasks.text_prompts import given_prompts, prompt_settings, prompts_of, with_prompt
+from eyechart.types import ModelCard, ModelSpec, Notice, Outcome, TextCollection
 
-NAME = "text_retrieval"
-VERSION = 1
-KS = (1, 3, 5, 10, 20, 100)
-SHOWN = 5
-"""How many found documents a record names."""
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
+RERANKER = "reranker"
+TOP_K = 10
+"""Documents that a reranker reads for each query."""
+SAID = ("captions_by", "caption_prompt")
+"""What results say of texts that a generator wrote, if it is known."""
 
 
 @dataclass(frozen=True)
-class Questions:
-    """The queries that count, with what is relevant to each."""
+class TextPrediction(Prediction):
+    """The queries that count, and what was found for them."""
 
-    queries: tuple[Document, ...]
-    positives: tuple[Mapping[int, float], ...]
-    """For each query, the positions of its relevant documents and how relevant they are."""
-    absent: tuple[tuple[float, ...], ...]
-    """For each query, the relevance of documents that are not in the corpus: they can never be found."""
-    left_out: int
-    """Queries without any relevant document."""
+    collection: TextCollection
+    judged: JudgedQueries
+    found: FoundDocuments
+    reranker: ModelCard | None = None
 
     @property
-    def answerable(self) -> Ints:
-        """Return the positions of the queries that have at least one relevant document in the corpus."""
-        return np.array([i for i, found in enumerate(self.positives) if found], np.int64)
+    def left_out(self) -> tuple[str, ...]:
+        """Name the queries without any relevant document."""
+        return self.judged.left_out
+
+    def only(self, keep: NDArray[np.int64]) -> TextPrediction:
+        """Return the prediction for the queries at the positions ``keep``."""
+        return replace(super().only(keep), judged=self.judged.only(keep), found=self.found.only(keep))
 
 
-@dataclass(frozen=True)
-class Ranking:
-    """What was found for the queries: the best items, best first, and where the relevant ones stand."""
+class TextRetrieval(Task):
+    """ndcg, map, mrr, recall, precision and hit_rate at 1, 3, 5, 10, 20 and 100, as MTEB names them: ``ndcg_at_10``."""
 
-    relevant: RelevantRanks
-    top: Ints
-    """Shape (queries, SHOWN): positions of documents, -1 for none."""
+    name = "text_retrieval"
+    kinds = frozenset({"texts"})
+    records = "ranking"
+    roles = {RERANKER: "reranker"}  # noqa: RUF012 - declared as ClassVar above
 
+    def settings(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Pick the prompts and, with a reranker, how many documents it reads and what it is told before a query."""
+        said = {key: options[key] for key in SAID if options.get(key)}
+        if not options.get(RERANKER):
+            return {**prompt_settings(options), **said}
+        second = {"top_k": int(options.get("top_k") or TOP_K), "reranker_prompt": options.get("reranker_prompt") or ""}
+        return {**prompt_settings(options), **second, **said}
 
-def questions(collection: TextCollection, limit: int | None = None) -> Questions:
-    """Collect the queries to ask, at most the first ``limit``.
+    def model_options(self, family: str) -> dict[str, Any]:
+        """Put prompts in front of texts here, by role, and nowhere else."""
+        return given_prompts(family)
 
-    Raises:
-        DataError: If no query has a relevant document.
-    """
-    position = {document.id: i for i, document in enumerate(collection.documents)}
-    kept: list[Document] = []
-    positives: list[dict[int, float]] = []
-    absent: list[tuple[float, ...]] = []
-    chosen = collection.queries[:limit]
-    for query in chosen:
-        judged = {name: gain for name, gain in collection.relevance.get(query.id, {}).items() if gain > 0}
-        if judged:
-            kept.append(query)
-            positives.append({position[name]: gain for name, gain in judged.items() if name in position})
-            absent.append(tuple(gain for name, gain in judged.items() if name not in position))
-    if not kept:
-        raise DataError(f"None of the {len(chosen)} queries has a relevant document.", advice="Check the qrels.")
-    return Questions(tuple(kept), tuple(positives), tuple(absent), len(chosen) - len(kept))
+    def others(self, options: Mapping[str, Any]) -> dict[str, ModelSpec]:
+        """Take the reranker: a cross-encoder by its folder or id, or any that is described already."""
+        given = options.get(RERANKER)
+        if not given:
+            return {}
+        return {RERANKER: given if isinstance(given, ModelSpec) else ModelSpec("cross-encoder", given)}
 
+    def predict(self, material: Material, settings: Mapping[str, Any]) -> TextPrediction:
+        """Embed queries and documents, rank all documents for each query, and let the reranker order the best anew."""
+        collection = material.info.collection
+        if collection is None:
+            raise DataError(f"{material.info.name} is described as texts but has no collection.")
+        judged = ranked.judged_queries(collection, {entry.id for entry in material.manifest.entries})
+        counted = {query.id for query in judged.queries}
+        vectors = _embed(material, settings, collection, judged)
+        prediction = TextPrediction(
+            info=material.info,
+            entries=tuple(entry for entry in material.manifest.entries if entry.id in counted),
+            failures=(),
+            collection=collection,
+            judged=judged,
+            found=ranked.rank_all(judged, *vectors),
+        )
+        return _reranked(prediction, material, settings, vectors) if RERANKER in material.others else prediction
 
-def rank_all(asked: Questions, queries: Vectors, documents: Vectors) -> Ranking:
-    """Rank the whole corpus by cosine. No document is left out, whatever its id: not even the query's own.
-
-    Args:
-        asked: The queries.
-        queries: Their vectors.
-        documents: The vectors of all documents.
-    """
-    queries, documents = unit(queries), unit(documents)
-    positives, gains, chosen = _flat(asked)
-    relevant = rank_relevant(queries[chosen], documents, positives, gains) if len(chosen) else None
-    items, _ = top_items(queries, documents, min(SHOWN, len(documents)))
-    return Ranking(_with_absent(asked, relevant, chosen), items)
-
-
-def shortlist(queries: Vectors, documents: Vectors, depth: int) -> Ints:
-    """Return the ``depth`` best documents of each query, best first: what a reranker reads."""
-    items, _ = top_items(unit(queries), unit(documents), depth)
-    return items
-
-
-def rank_lists(asked: Questions, items: Ints, scores: Floats) -> Ranking:
-    """Rank shortlists by a reranker's scores; what is not on them is not found."""
-    positives, gains, chosen = _flat(asked)
-    relevant = rank_in_lists(items[chosen], scores[chosen], positives, gains) if len(chosen) else None
-    order = np.argsort(-scores, axis=1, kind="stable")[:, :SHOWN]
-    return Ranking(_with_absent(asked, relevant, chosen), np.take_along_axis(items, order, axis=1))
-
-
-def _flat(asked: Questions) -> tuple[Positives, Floats, Ints]:
-    """Lay out the relevant documents of the answerable queries one after the other."""
-    chosen = asked.answerable
-    found = [asked.positives[i] for i in chosen]
-    items = np.array([item for one in found for item in one], np.int64)
-    gains = np.array([gain for one in found for gain in one.values()], np.float64)
-    starts = np.concatenate([[0], np.cumsum([len(one) for one in found])[:-1]]).astype(np.int64)
-    return Positives(items, starts[: len(found)]), gains, chosen
+    def score(self, prediction: TextPrediction, settings: Mapping[str, Any]) -> Outcome:
+        """Score what was found."""
+        outcome = ranked.score(prediction.judged, prediction.found, prediction.collection)
+        details = {**outcome.details, **{key: settings[key] for key in SAID if key in settings}}
+        notices = [*outcome.notices]
+        card = prediction.reranker
+        if card is not None:
+            details[RERANKER] = asdict(card) | {"fingerprint": card.fingerprint}
+            depth = settings["top_k"]
+            text = f"Only the first {depth} documents are ordered anew: metrics beyond that k are of those."
+            notices.append(Notice("reranked_depth", depth, text))
+        return replace(outcome, details=details, notices=notices)
 
 
-def _with_absent(asked: Questions, relevant: RelevantRanks | None, chosen: Ints) -> RelevantRanks:
-    """Add the relevant documents that are not in the corpus."""
-    query = np.repeat(np.arange(len(asked.absent)), [len(gains) for gains in asked.absent])
-    gains = np.array([gain for one in asked.absent for gain in one], np.float64)
-    ranks = np.full(len(query), NOT_FOUND)
-    tied = np.zeros(len(asked.queries), bool)
-    if relevant is not None:
-        query = np.concatenate([np.repeat(chosen, relevant.counts), query])
-        ranks = np.concatenate([relevant.ranks, ranks])
-        gains = np.concatenate([relevant.gains, gains])
-        tied[chosen] = relevant.tied
-    return RelevantRanks.from_rows(query, ranks, gains, tied)
+def _embed(
+    material: Material, settings: Mapping[str, Any], collection: TextCollection, judged: JudgedQueries
+) -> tuple[Vectors, Vectors]:
+    prompts = prompts_of(material, settings)
+    queries = with_prompt(prompts, "query", [query.text for query in judged.queries])
+    documents = with_prompt(prompts, "document", [document.text for document in collection.documents])
+    encoder, language = material.encoder, material.language
+    vectors = encoder.texts(queries, language=language), encoder.texts(documents, language=language)
+    return ranked.comparable(*vectors, encoder.card.similarity)
 
 
-def score(asked: Questions, ranking: Ranking, collection: TextCollection, ks: Sequence[int] = KS) -> Outcome:
-    """Compute ndcg, map, mrr, recall, precision and hit_rate at each k, as MTEB names them: ``ndcg_at_10``.
-
-    Conventions: `eyechart.metrics.ranking`. Queries with the same relevant documents (the texts of one image) count
-    as one independent unit for the intervals.
-    """
-    values = {(name, k): metric(ranking.relevant, k) for name, metric in METRICS.items() for k in ks}
-    cluster = _clusters(asked)
-    sizes = np.bincount(cluster)
-    metrics = {}
-    for (name, k), per_query in values.items():
-        interval = stats.clustered_proportion(np.bincount(cluster, weights=per_query), sizes)
-        chance = _chance(asked, len(collection.documents), name, k)
-        metrics[f"{name}_at_{k}"] = Metric(float(per_query.mean()), interval.low, interval.high, chance, len(sizes))
-    return Outcome(
-        metrics=metrics,
-        records=list(_records(asked, ranking, collection, values)),
-        notices=list(_notices(asked, ranking)),
-        details={"documents": len(collection.documents), "queries": len(asked.queries), "main_score": "ndcg_at_10"},
-    )
-
-
-def _clusters(asked: Questions) -> Ints:
-    keys: dict[object, int] = {}
-    return np.array([keys.setdefault(tuple(sorted(found)) or i, len(keys)) for i, found in enumerate(asked.positives)])
-
-
-def _chance(asked: Questions, gallery: int, name: str, k: int) -> float:
-    pairs = [(len(found), len(found) + len(lost)) for found, lost in zip(asked.positives, asked.absent, strict=True)]
-    kinds, counts = np.unique(np.array(pairs), axis=0, return_counts=True)
-    values = [CHANCE[name](gallery, int(found), int(total), k) for found, total in kinds]
-    return float(np.average(values, weights=counts))
-
-
-def _records(
-    asked: Questions, ranking: Ranking, collection: TextCollection, values: Mapping[tuple[str, int], Floats]
-) -> Iterator[dict[str, Any]]:
-    names = [document.id for document in collection.documents]
-    best = ranking.relevant.best
-    for i, query in enumerate(asked.queries):
-        yield {
-            "id": query.id,
-            "query": "text",
-            "text": query.text,
-            **{key: query.meta[key] for key in ("image_id",) if key in query.meta},
-            "rank": int(best[i]) if best[i] != NOT_FOUND else None,
-            "relevant": [names[item] for item in asked.positives[i]],
-            "tied": bool(ranking.relevant.tied[i]),
-            "ndcg_at_10": round(float(values["ndcg", 10][i]), 12) if ("ndcg", 10) in values else None,
-            "top": [names[item] for item in ranking.top[i] if item >= 0],
-        }
-
-
-def _notices(asked: Questions, ranking: Ranking) -> Iterator[Notice]:
-    if asked.left_out:
-        text = f"{asked.left_out} queries have no relevant document and are left out."
-        yield Notice("queries_without_relevant", asked.left_out, text)
-    lost = sum(len(gains) for gains in asked.absent)
-    if lost:
-        text = f"{lost} relevant documents are not in the corpus; they count as not found."
-        yield Notice("absent_documents", lost, text)
-    tied = int(ranking.relevant.tied.sum())
-    if tied:
-        yield Notice("ties", tied, f"{tied} queries tie with a wrong answer; ties count against the right one.")
+def _reranked(
+    first: TextPrediction, material: Material, settings: Mapping[str, Any], vectors: tuple[Vectors, Vectors]
+) -> TextPrediction:
+    """Return the prediction in the reranker's order; what it has not read is not found."""
+    items = ranked.shortlist(*vectors, settings["top_k"])
+    documents = first.collection.documents
+    lists = [
+        Shortlist(str(i), settings["reranker_prompt"] + query.text, tuple(documents[item].text for item in row))
+        for i, (query, row) in enumerate(zip(first.judged.queries, items, strict=True))
+    ]
+    reranker = material.open_other(RERANKER)
+    scores = np.empty(items.shape)
+    with material.progress.step(f"reranking {material.info.name}", len(lists)) as bar:
+        for name, row in reranker.score(lists):
+            scores[int(name)] = row
+            bar.advance()
+    return replace(first, found=ranked.rank_lists(first.judged, items, scores), reranker=reranker.card)

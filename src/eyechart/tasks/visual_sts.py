@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,9 +13,10 @@ from eyechart import stats
 from eyechart.errors import DataError
 from eyechart.manifest import Entry, Failure
 from eyechart.metrics.correlation import pearson, spearman
-from eyechart.metrics.vectors import Vectors, unit
+from eyechart.metrics.vectors import Vectors
 from eyechart.tasks.base import Material, Prediction, Task, need_samples
-from eyechart.types import Metric, Outcome
+from eyechart.tasks.encoded import encode_images
+from eyechart.types import Metric, Notice, Outcome
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,7 @@ class SimilarityPrediction(Prediction):
     rows = ("images",)
 
     images: Vectors
+    notices: tuple[Notice, ...]
 
 
 class VisualSts(Task):
@@ -33,18 +34,19 @@ class VisualSts(Task):
 
     name = "visual_sts"
     kinds = frozenset({"similarity"})
+    measures = "similarity"
 
     def predict(self, material: Material, settings: Mapping[str, Any]) -> SimilarityPrediction:  # noqa: ARG002
         """Embed the images; a pair that lost one is left out."""
-        embedded = material.model.images(material.manifest)
-        entries = material.manifest.take(embedded.kept)
-        lost = _halves(entries)
-        kept = np.array([i for i, entry in enumerate(entries) if entry.id not in lost], np.int64)
+        images = encode_images(material)
+        lost = _halves(images.entries)
+        kept = np.array([i for i, entry in enumerate(images.entries) if entry.id not in lost], np.int64)
         return SimilarityPrediction(
             info=material.info,
-            entries=tuple(entries[i] for i in kept),
-            failures=(*embedded.failures, *lost.values()),
-            images=unit(embedded.vectors[kept]),
+            entries=tuple(images.entries[i] for i in kept),
+            failures=(*images.failures, *lost.values()),
+            images=images.vectors[kept],
+            notices=images.notices,
         )
 
     def score(self, prediction: SimilarityPrediction, settings: Mapping[str, Any]) -> Outcome:  # noqa: ARG002
@@ -58,27 +60,23 @@ class VisualSts(Task):
         truth = np.array([prediction.entries[first].meta["score"] for first, _ in places], np.float64)
         return Outcome(
             metrics={
-                name: _correlation(measure, cosines, truth)
+                name: replace(_correlation(measure, cosines, truth), primary=measure is spearman, function=name)
                 for name, measure in (("spearman", spearman), ("pearson", pearson))
             },
             records=[
-                {"id": pair, "score": float(score), "cosine": round(float(cosine), 6)}
+                {"id": pair, "score": float(score), "cosine": float(cosine)}
                 for pair, score, cosine in zip(pairs, truth, cosines, strict=True)
             ],
+            notices=prediction.notices,
         )
 
 
 def _correlation(
     measure: Callable[[NDArray[Any], NDArray[Any]], float], cosines: NDArray[np.float32], truth: NDArray[np.float64]
 ) -> Metric:
-    """Compute a correlation with Fisher's interval, as Bonett and Wright (2000) widen it for ranks."""
-    value, n = measure(cosines, truth), len(truth)
-    if n < 5 or abs(value) == 1:
-        return Metric(value, chance=0.0, n=n)
-    wider = 1 + value**2 / 2 if measure is spearman else 1.0
-    half = stats.normal_quantile(0.975) * math.sqrt(wider / (n - 3))
-    low, high = math.tanh(math.atanh(value) - half), math.tanh(math.atanh(value) + half)
-    return Metric(value, low, high, 0.0, n)
+    """Compute a correlation with its interval."""
+    low, high = stats.correlation_interval(cosines, truth, of_ranks=measure is spearman) or (None, None)
+    return Metric(measure(cosines, truth), low, high, 0.0, len(truth))
 
 
 def _pairs(entries: tuple[Entry, ...]) -> dict[str, list[int]]:

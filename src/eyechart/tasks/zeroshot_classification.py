@@ -15,6 +15,7 @@ from eyechart import stats
 from eyechart.errors import DataError, UsageError
 from eyechart.manifest import Entry
 from eyechart.metrics.calibration import (
+    Likelihoods,
     adaptive_calibration_error,
     expected_calibration_error,
     likelihoods,
@@ -27,10 +28,12 @@ from eyechart.metrics.classification import (
     predicted_classes,
     rank_labels,
 )
-from eyechart.metrics.vectors import Vectors, unit
+from eyechart.metrics.vectors import Vectors, zero_rows
 from eyechart.tasks import classifier_files, prompt_study
 from eyechart.tasks.base import Material, Prediction, Task, need_samples
-from eyechart.tasks.labelled import label_metrics, label_notices, label_records, labels_of, wants_full
+from eyechart.tasks.encoded import encode_images, encode_texts
+from eyechart.tasks.labelled import LabelChance, label_metrics, label_notices, label_records, labels_of, wants_full
+from eyechart.tasks.measured import measured
 from eyechart.tasks.prompts import (
     check_template,
     class_texts,
@@ -38,7 +41,7 @@ from eyechart.tasks.prompts import (
     duplicate_classes,
     merge_duplicates,
 )
-from eyechart.types import DatasetInfo, Metric, Notice, Outcome
+from eyechart.types import DatasetInfo, MeanOf, Metric, Notice, Outcome, RecordForm
 
 F1_DATACOMP = "F1-macro_all"
 """DataComp's name of f1_macro, its main metric for iWildCam."""
@@ -68,8 +71,9 @@ class ZeroshotClassification(Task):
     """
 
     name = "zeroshot_classification"
-    version = 1
+    version = 2
     kinds = frozenset({"classification", "multilabel"})
+    measures = "classification"
 
     def settings(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """Pick where to save the text classifier, which ones to load instead of prompts, and what to add."""
@@ -100,35 +104,38 @@ class ZeroshotClassification(Task):
         if settings.get("merge_duplicate_classes"):
             info, place = merge_duplicates(info)
             duplicates = None
-        classes, templates = self._classes(info, material, settings)
-        embedded = material.model.images(material.manifest)
-        entries = material.manifest.take(embedded.kept)
+        classes, templates, notices = self._classes(info, material, settings)
+        images = encode_images(material)
         return ClassificationPrediction(
             info=info,
-            entries=entries if place is None else tuple(_renumbered(entry, place) for entry in entries),
-            failures=embedded.failures,
-            images=unit(embedded.vectors),
+            entries=images.entries if place is None else tuple(_renumbered(entry, place) for entry in images.entries),
+            failures=images.failures,
+            images=images.vectors,
             classes=classes,
-            notices=(duplicates,) if duplicates else (),
-            logit_scale=material.model.card.logit_scale,
-            logit_bias=material.model.card.logit_bias,
+            notices=(*((duplicates,) if duplicates else ()), *notices, *images.notices),
+            logit_scale=material.encoder.card.logit_scale,
+            logit_bias=material.encoder.card.logit_bias,
             by_template=templates,
         )
 
     def _classes(
         self, info: DatasetInfo, material: Material, settings: Mapping[str, Any]
-    ) -> tuple[Vectors, Vectors | None]:
+    ) -> tuple[Vectors, Vectors | None, tuple[Notice, ...]]:
         """Make one vector per class and, if templates are to be compared, one per class and template."""
         if settings.get("load_clfs"):
             paths = [Path(path) for path in settings["load_clfs"]]
-            return classifier_files.load_mean(paths, len(info.classnames)), None
+            return classifier_files.load_mean(paths, len(info.classnames)), None, ()
         texts = class_texts(info)
-        vectors = material.model.texts([text for group in texts for text in group], language=material.language)
+        vectors, notices = encode_texts(material, [text for group in texts for text in group])
         classes = class_vectors(vectors, texts)
         if settings.get("save_clf"):
             classifier_files.save(classes, Path(settings["save_clf"]))
         wanted = prompt_study.is_wanted(settings.get("prompt_sensitivity", "auto"), info, len(material.manifest))
-        return classes, prompt_study.by_template(vectors, info) if wanted else None
+        return classes, prompt_study.by_template(vectors, info) if wanted else None, notices
+
+    def form_of(self, info: DatasetInfo) -> RecordForm:
+        """Return whether records have one label or several."""
+        return "labels" if info.kind == "multilabel" else "label"
 
     def score(self, prediction: ClassificationPrediction, settings: Mapping[str, Any]) -> Outcome:
         """Score one label or several, as the dataset says."""
@@ -144,49 +151,53 @@ def _renumbered(entry: Entry, place: NDArray[np.int64]) -> Entry:
 def _score_one(prediction: ClassificationPrediction, settings: Mapping[str, Any]) -> Outcome:
     n_classes = len(prediction.info.classnames)
     labels = labels_of(prediction.entries)
-    ranking = rank_labels(prediction.images, prediction.classes, labels)
+    ranking = rank_labels(prediction.images, prediction.classes, labels, prediction.info.classnames)
     correct = ranking.ranks == 1
     full = wants_full(settings)
-    metrics = label_metrics(ranking, labels, n_classes, partial(stats.chance_accuracy, n_classes), full=full)
+    chance = LabelChance(partial(stats.chance_accuracy, n_classes), recall=1 / n_classes)
+    metrics = label_metrics(ranking, labels, n_classes, chance, full=full)
     if settings.get("main_metric") == F1_DATACOMP:
         metrics[F1_DATACOMP] = Metric(f1_macro(predicted_classes(ranking, labels), labels), n=len(labels))
     details = _details(prediction.info) | {"per_class_recall": per_class_recall(correct, labels, n_classes)}
     if prediction.by_template is not None:
         details["prompt_sensitivity"] = prompt_study.study(
-            prediction.images, prediction.by_template, labels, prediction.info.templates, float(correct.mean())
+            prediction.images, prediction.by_template, labels, prediction.info, float(correct.mean())
         )
-    calibration = _calibration(prediction, labels, correct)
-    if calibration:
-        details["calibration"] = calibration
+    records = label_records(prediction.entries, ranking)
+    if prediction.logit_scale is not None:
+        said = likelihoods(prediction.images, prediction.classes, labels, prediction.logit_scale, prediction.logit_bias)
+        details["calibration"] = _calibration(said, correct, prediction)
         if full:
-            metrics |= {
-                name: Metric(calibration[name], n=len(labels), lower_is_better=True) for name in ("ece", "nll", "brier")
-            }
+            metrics |= _likelihood_metrics(details["calibration"], len(labels))
+            for record, nll, brier in zip(records, said.nll, said.brier, strict=True):
+                record |= {"nll": float(nll), "brier": float(brier)}
     return Outcome(
         metrics=metrics,
-        records=label_records(prediction.entries, ranking),
+        records=records,
         notices=(*prediction.notices, *label_notices(ranking)),
         details=details,
     )
 
 
-def _calibration(
-    prediction: ClassificationPrediction, labels: NDArray[np.int64], correct: NDArray[np.bool_]
-) -> dict[str, Any] | None:
-    """Describe how far the model's own probabilities can be believed; None for a model without a scale."""
-    scale, bias = prediction.logit_scale, prediction.logit_bias
-    if scale is None:
-        return None
-    found = likelihoods(prediction.images, prediction.classes, labels, scale, bias)
+def _calibration(said: Likelihoods, correct: NDArray[np.bool_], prediction: ClassificationPrediction) -> dict[str, Any]:
+    """Describe how far the model's own probabilities can be believed."""
     return {
-        "ece": expected_calibration_error(found.confidence, correct),
-        "adaptive_ece": adaptive_calibration_error(found.confidence, correct),
-        "nll": float(found.nll.mean()),
-        "brier": float(found.brier.mean()),
-        "form": "softmax" if bias is None else "sigmoid",
-        "scale": scale,
-        "bias": bias,
-        "bins": reliability(found.confidence, correct),
+        "ece": expected_calibration_error(said.confidence, correct),
+        "adaptive_ece": adaptive_calibration_error(said.confidence, correct),
+        "nll": float(said.nll.mean()),
+        "brier": float(said.brier.mean()),
+        "form": "softmax" if prediction.logit_bias is None else "sigmoid",
+        "scale": prediction.logit_scale,
+        "bias": prediction.logit_bias,
+        "bins": reliability(said.confidence, correct),
+    }
+
+
+def _likelihood_metrics(calibration: Mapping[str, Any], n: int) -> dict[str, Metric]:
+    """Make metrics of the calibration; its error is no mean over samples."""
+    means = {"ece": None, "nll": MeanOf("nll"), "brier": MeanOf("brier")}
+    return {
+        name: Metric(calibration[name], n=n, lower_is_better=True, mean_of=mean_of) for name, mean_of in means.items()
     }
 
 
@@ -196,17 +207,23 @@ def _score_many(prediction: ClassificationPrediction) -> Outcome:
     for row, entry in enumerate(prediction.entries):
         present[row, list(entry.labels)] = True
     scores = prediction.images @ prediction.classes.T
+    scores[zero_rows(prediction.images)] = -1  # similar to nothing: no class finds it before another image
     judged = [i for i in range(n_classes) if present[:, i].any()]
     if not judged:
         raise DataError(f"{prediction.info.name}: no image has any label, so there is nothing to rank.")
     precision = {i: average_precision(scores[:, i], present[:, i]) for i in judged}
-    interval = stats.average_precision_interval(scores[:, judged], present[:, judged])
-    value = float(np.mean(list(precision.values())))
-    metric = Metric(value, interval.low, interval.high, float(present[:, judged].mean()), len(prediction.entries))
+    metric = measured(
+        float(np.mean(list(precision.values()))),
+        stats.average_precision_interval(scores[:, judged], present[:, judged]),
+        chance=float(present[:, judged].mean()),
+        n=len(prediction.entries),
+        primary=True,
+        function="mean_average_precision",
+    )
     left_out = n_classes - len(judged)
     notices = [Notice("class_without_positives", left_out, f"{left_out} classes have no positive and are left out.")]
     records = [
-        {"id": entry.id, "labels": list(entry.labels), "scores": [round(float(value), 6) for value in row]}
+        {"id": entry.id, "labels": list(entry.labels), "scores": [round(float(value), 8) for value in row]}
         for entry, row in zip(prediction.entries, scores, strict=True)
     ]
     return Outcome(

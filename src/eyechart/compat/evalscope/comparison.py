@@ -7,10 +7,9 @@ queries, so their hit rates stand in one column, and differences are tested quer
 
 from __future__ import annotations
 
-import csv
-import io
+import logging
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,12 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eyechart import stats
-from eyechart.compat.evalscope.context import Context
 from eyechart.compat.evalscope.layout import file_name
+from eyechart.io.cells import csv_text, one_line
 from eyechart.io.files import write_atomic
 from eyechart.results import Result, read_result, to_json
-from eyechart.run import JobReport
-from eyechart.tasks.text_retrieval import NAME as TEXT
+from eyechart.tasks.text_retrieval import TextRetrieval
 
 Key = tuple[str, int]
 """An image's id, and which of its texts is the query."""
@@ -46,7 +44,8 @@ class Row:
 
     way: Way
     hits: Mapping[int, float]
-    intervals: Mapping[int, stats.Interval]
+    intervals: Mapping[int, stats.Interval | None]
+    """None: too few images."""
     difference: float
     """To the best way at the main k; 0 or less."""
     p_value: float | None
@@ -54,7 +53,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class RetrievalComparison:
     """All ways, best first."""
 
     dataset: str
@@ -67,8 +66,8 @@ class Comparison:
 
 
 @dataclass(frozen=True)
-class ComparisonStep:
-    """Reads the results of the steps before it and writes them side by side."""
+class ComparisonPlan:
+    """Which results are put side by side, and where the table goes."""
 
     dataset: str
     outputs: tuple[Path, ...]
@@ -76,27 +75,25 @@ class ComparisonStep:
     folder: Path
     ks: tuple[int, ...]
 
-    def probe(self, context: Context) -> None:
-        """Nothing is needed."""
 
-    def run(self, context: Context) -> Iterator[JobReport]:
-        """Write the table as Markdown, CSV and JSON."""
-        ways = [read_way(path) for path in self.outputs if path.is_file()]
-        if ways:
-            table = compare(self.dataset, ways, self.ks)
-            base = self.folder / f"{file_name(self.dataset)}_retrieval_comparison"
-            text = as_markdown(table, missing=len(self.outputs) - len(ways))
-            write_atomic(base.with_suffix(".md"), text.encode())
-            write_atomic(base.with_suffix(".csv"), as_csv(table).encode())
-            write_atomic(base.with_suffix(".json"), (to_json(as_json(table), indent=1) + "\n").encode())
-            context.log.info("Comparison written to %s\n%s", base.with_suffix(".md"), text)
-        yield from ()
+def write_comparison(plan: ComparisonPlan, log: logging.Logger) -> None:
+    """Write the table as Markdown, CSV and JSON."""
+    ways = [read_way(path) for path in plan.outputs if path.is_file()]
+    if not ways:
+        return
+    table = compare(plan.dataset, ways, plan.ks)
+    base = plan.folder / f"{file_name(plan.dataset)}_retrieval_comparison"
+    text = as_markdown(table, missing=len(plan.outputs) - len(ways))
+    write_atomic(base.with_suffix(".md"), text.encode())
+    write_atomic(base.with_suffix(".csv"), as_csv(table).encode())
+    write_atomic(base.with_suffix(".json"), (to_json(as_json(table), indent=1) + "\n").encode())
+    log.info("RetrievalComparison written to %s\n%s", base.with_suffix(".md"), text)
 
 
 def read_way(path: Path) -> Way:
     """Read the ranks of a result, from its records."""
     result = read_result(path)
-    if result.task == TEXT:
+    if result.task == TextRetrieval.name:
         return Way("captions", result.model, _text_ranks(result), path)
     return Way("images", result.model, _image_ranks(result), path)
 
@@ -122,7 +119,7 @@ def _image_ranks(result: Result) -> dict[Key, float]:
     return ranks
 
 
-def compare(dataset: str, ways: Sequence[Way], ks: Sequence[int]) -> Comparison:
+def compare(dataset: str, ways: Sequence[Way], ks: Sequence[int]) -> RetrievalComparison:
     """Put ways into figures, best first, on the queries that all of them have.
 
     The main k is the first one that is smaller than the gallery: beyond that, everybody finds everything.
@@ -138,63 +135,65 @@ def compare(dataset: str, ways: Sequence[Way], ks: Sequence[int]) -> Comparison:
     preferred = [main, *(k for k in ks if k != main)]
     order = sorted(ways, key=lambda way: [-hits(way, k).mean() for k in preferred])
     best = hits(order[0], main)
-    tests = [stats.paired_bootstrap(hits(way, main), best, cluster).p_value for way in order[1:]]
+    tests = [stats.paired_test(hits(way, main), best, cluster).p_value for way in order[1:]]
     corrected = [float(p) for p in stats.holm(tests)] if tests else []
     rows = [
         Row(
             way=way,
             hits={k: float(hits(way, k).mean()) for k in ks},
-            intervals={k: stats.clustered_proportion(np.bincount(cluster, weights=hits(way, k)), sizes) for k in ks},
+            intervals={k: stats.mean_interval(hits(way, k), cluster) for k in ks},
             difference=float((hits(way, main) - best).mean()),
             p_value=p,
         )
         for way, p in zip(order, [None, *corrected], strict=True)
     ]
-    return Comparison(dataset, tuple(rows), tuple(sorted(ks)), main, len(keys), len(sizes))
+    return RetrievalComparison(dataset, tuple(rows), tuple(sorted(ks)), main, len(keys), len(sizes))
 
 
-def as_markdown(table: Comparison, missing: int = 0) -> str:
+def as_markdown(table: RetrievalComparison, missing: int = 0) -> str:
     """Write the table for people."""
     heads = ["search in", "model", *(f"recall@{k}" for k in table.ks), f"behind the best @{table.main}", "p"]
     chance = ", ".join(f"{stats.chance_hit_rate(table.images, 1, k):.3f} @{k}" for k in table.ks)
     about = (
-        f"Finding the {table.images} images of {table.dataset} by {table.queries} texts. recall@k is the share of "
-        f"texts that find their image among the first k, with its 95 % interval; chance is {chance}."
+        f"Finding the {table.images} images of {one_line(table.dataset)} by {table.queries} texts. recall@k is the "
+        f"share of texts that find their image among the first k, with its 95 % interval; chance is {chance}."
     )
     lines = [about, "", f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
     for row in table.rows:
-        cells = [f"{row.hits[k]:.3f} ({row.intervals[k].low:.3f} - {row.intervals[k].high:.3f})" for k in table.ks]
+        cells = [_share(row.hits[k], row.intervals[k]) for k in table.ks]
         behind = ["", ""] if row.p_value is None else [f"{-row.difference:.3f}", _probability(row.p_value)]
-        lines.append(f"| {' | '.join([row.way.kind, row.way.model.replace('|', '/'), *cells, *behind])} |")
+        lines.append(f"| {' | '.join([row.way.kind, one_line(row.way.model).replace('|', '/'), *cells, *behind])} |")
     if missing:
         lines += ["", f"{missing} of the ways failed and are not shown."]
     return "\n".join(lines) + "\n"
+
+
+def _share(value: float, interval: stats.Interval | None) -> str:
+    return f"{value:.3f} ({interval.low:.3f} - {interval.high:.3f})" if interval else f"{value:.3f} (too few)"
 
 
 def _probability(p: float) -> str:
     return f"{p:.3f}" if p >= 0.0005 else "< 0.001"
 
 
-def as_csv(table: Comparison) -> str:
+def as_csv(table: RetrievalComparison) -> str:
     """Write the table for spreadsheets."""
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
     heads = [f"{part}@{k}" for k in table.ks for part in ("recall", "low", "high")]
-    writer.writerow(["search_in", "model", *heads, "p_value"])
+    rows: list[list[Any]] = [["search_in", "model", *heads, "p_value"]]
     for row in table.rows:
-        cells = [value for k in table.ks for value in (row.hits[k], row.intervals[k].low, row.intervals[k].high)]
-        writer.writerow([row.way.kind, row.way.model, *cells, "" if row.p_value is None else row.p_value])
-    return stream.getvalue()
+        cells = [value for k in table.ks for value in (row.hits[k], *(row.intervals[k] or (None, None)))]
+        rows.append([row.way.kind, row.way.model, *cells, row.p_value])
+    return csv_text(rows)
 
 
-def as_json(table: Comparison) -> dict[str, Any]:
+def as_json(table: RetrievalComparison) -> dict[str, Any]:
     """Return the table as plain values."""
     rows = [
         {
             "search_in": row.way.kind,
             "model": row.way.model,
             "recall": {str(k): row.hits[k] for k in table.ks},
-            "intervals": {str(k): list(row.intervals[k]) for k in table.ks},
+            "intervals": {str(k): ends and list(ends) for k, ends in row.intervals.items()},
             "difference": row.difference,
             "p_value": row.p_value,
             "result": str(row.way.path),

@@ -1,12 +1,14 @@
-"""What captioning would cost, without asking anybody."""
+"""What captioning would cost, without a single request."""
 
 from __future__ import annotations
 
 from eyechart.errors import DataError
 from eyechart.io.media import image_size
-from eyechart.manifest import Manifest
 from eyechart.models.generators.api import MAX_EDGE
-from eyechart.types import Job, Sample
+from eyechart.results import Result
+from eyechart.session import Session
+from eyechart.tasks.image_caption import ImageCaption, prompts
+from eyechart.types import Job, Metric, Sample
 
 PATCH = 28
 """Pixels along one side of what becomes a token in today's open models; hosted ones are of the same order."""
@@ -15,19 +17,39 @@ CAPTION_TOKENS = 100
 """A paragraph, as in EvalScope's examples, where no limit on the answer is set."""
 
 
-def estimate(manifest: Manifest, wanted: set[str], job: Job) -> dict[str, float]:
+def estimate(job: Job, session: Session) -> Result:
+    """Return a result that holds no measurement, but what the job would ask for."""
+    numbers = count_tokens(job, session)
+    return Result(
+        dataset=job.dataset.name,
+        model=job.model.name,
+        pretrained="",
+        task=job.task,
+        language=job.dataset.language,
+        values={name: Metric(value) for name, value in numbers.items()},
+        facts={"dry_run": True},
+        counts={"listed": int(numbers["images"])},
+    )
+
+
+def missing_captions(job: Job, session: Session) -> list[str]:
+    """Return the ids of the images that have no stored caption yet."""
+    asked = prompts(session.manifest(job), job.settings["prompt"])
+    return session.generator(job, ImageCaption()).unanswered(asked)
+
+
+def count_tokens(job: Job, session: Session) -> dict[str, float]:
     """Estimate requests and tokens for the images that have no caption yet.
 
     Prompt tokens are one for each 28 x 28 pixels after scaling down, and one for four letters of the prompt; a caption
     counts as ``max_tokens``, or 100 without it. Real figures differ from model to model by a factor of two or so.
     """
+    manifest, wanted = session.manifest(job), set(missing_captions(job, session))
     settings = job.model.options.get("settings") or {}
     words = -(-len(job.settings["prompt"]) // LETTERS_PER_TOKEN)
     longest = job.model.options.get("max_edge", MAX_EDGE)
-    prompt_tokens = 0
-    for sample in manifest.samples():
-        if sample.id in wanted:
-            prompt_tokens += words + image_tokens(_size(sample), longest)
+    sizes = [_size(sample) for sample in manifest.samples() if sample.id in wanted]
+    prompt_tokens = sum(words + image_tokens(size, longest) for size in sizes)
     return {
         "images": float(len(manifest)),
         "requests": float(len(wanted)),
@@ -46,6 +68,6 @@ def image_tokens(size: tuple[int, int], max_edge: int | None) -> int:
 def _size(sample: Sample) -> tuple[int, int]:
     """Read an image's size from its header; one that cannot be read will not be sent."""
     try:
-        return image_size(sample.image.read(), sample.image.source)
+        return image_size(sample.need_image().read(), sample.id)
     except DataError:
         return (1, 1)

@@ -9,18 +9,20 @@ from functools import partial
 from pathlib import Path
 
 from eyechart.compat.evalscope import ClipConfig, TaskConfig, read_configs
-from eyechart.compat.evalscope.captions import CaptionStep
-from eyechart.compat.evalscope.clip import clip_steps
-from eyechart.compat.evalscope.context import Context, Step
+from eyechart.compat.evalscope.comparison import write_comparison
+from eyechart.compat.evalscope.estimate import estimate
 from eyechart.compat.evalscope.layout import CONFIG, LOG, Layout
 from eyechart.compat.evalscope.log import run_log
-from eyechart.compat.evalscope.retrieval import retrieval_steps
+from eyechart.compat.evalscope.probe import probe_servers
+from eyechart.compat.evalscope.schema import CAPTION
 from eyechart.compat.evalscope.secrets import redacted, secrets_in
+from eyechart.compat.evalscope.translate import Translation, Translator
 from eyechart.errors import EyechartError
 from eyechart.io.files import write_atomic
 from eyechart.io.progress import Progress, choose_progress
 from eyechart.results import Result
-from eyechart.run import JobReport, Session
+from eyechart.run import JobReport, results_of, run_jobs
+from eyechart.session import Session
 
 
 def run_task(task_cfg: object, progress: Progress | None = None) -> list[Result]:
@@ -38,53 +40,41 @@ def run_task(task_cfg: object, progress: Progress | None = None) -> list[Result]
         UsageError: Before any work, if something in a config cannot work.
         EyechartError: The first error of a job, after all other jobs have been done and saved.
     """
-    reports = list(run_configs(read_configs(task_cfg), progress))
-    for report in reports:
-        if report.error is not None:
-            raise report.error
-    return [report.result for report in reports if report.result is not None]
+    return results_of(list(run_configs(read_configs(task_cfg), progress)))
 
 
 def run_configs(configs: Sequence[TaskConfig], progress: Progress | None = None) -> Iterator[JobReport]:
-    """Plan all configs, see that their servers are there, then run them one after the other.
+    """Translate all configs, see that their servers are there, then run their jobs one after the other.
 
     Nothing is loaded, asked or written before everything is planned.
     """
     layouts = {config.folder: Layout(config.folder, timestamp=_timestamp(config)) for config in configs}
-    promised: set[Path] = set()
-    planned = [(config, plan_steps(config, layouts[config.folder], promised)) for config in configs]
+    translator = Translator()
+    plans = [(config.folder, translator.translate(config, layouts[config.folder])) for config in configs]
     shown = progress or choose_progress(quiet=not any(_is_verbose(config) for config in configs))
     session = Session(shown)
     secrets = [secret for config in configs for secret in secrets_in(config.model_dump())]
     with ExitStack() as stack:
-        contexts: dict[Path, Context] = {}
+        logs: dict[Path, logging.Logger] = {}
         for folder, layout in layouts.items():
-            log = stack.enter_context(run_log(layout.root / LOG, shown, secrets))
-            contexts[folder] = Context(layout, log, session)
+            logs[folder] = stack.enter_context(run_log(layout.root / LOG, shown, secrets))
             write_config([config for config in configs if config.folder == folder], layout.root / CONFIG)
-            log.info("Config written to %s", layout.root / CONFIG)
-        for config, steps in planned:
-            with _logged(contexts[config.folder].log):
-                for step in steps:
-                    step.probe(contexts[config.folder])
-        for config, steps in planned:
-            context = contexts[config.folder]
-            with _logged(context.log):
-                for step in steps:
-                    yield from map(partial(_note, context.log), step.run(context))
+            logs[folder].info("Config written to %s", layout.root / CONFIG)
+        for folder, plan in plans:
+            with _logged(logs[folder]):
+                probe_servers(plan, session)
+        for folder, plan in plans:
+            with _logged(logs[folder]):
+                yield from map(partial(_note, logs[folder]), _reports(plan, session))
+                for table in () if plan.dry_run else plan.comparisons:
+                    write_comparison(table, logs[folder])
 
 
-def plan_steps(config: TaskConfig, layout: Layout, promised: set[Path]) -> list[Step]:
-    """Turn a config into steps; whatever cannot work is refused here.
-
-    ``promised`` collects the folders that the steps will write: a later config may read them.
-    """
-    inner = config.eval_config
-    if isinstance(inner, ClipConfig):
-        steps = clip_steps(inner.eval, layout, config.seed)
-        promised |= {step.folder for step in steps if isinstance(step, CaptionStep)}
-        return steps
-    return retrieval_steps(inner, layout, promised)
+def _reports(plan: Translation, session: Session) -> Iterator[JobReport]:
+    """Do the jobs; or only estimate what captions would cost."""
+    if plan.dry_run:
+        return (JobReport(job, result=estimate(job, session)) for job in plan.jobs if job.task == CAPTION)
+    return run_jobs(plan.jobs, session, skip_existing=plan.skip_existing)
 
 
 def write_config(configs: Sequence[TaskConfig], path: Path) -> None:
@@ -117,6 +107,8 @@ def _note(log: logging.Logger, report: JobReport) -> JobReport:
     elif result is not None and report.skipped:
         log.info("Skip %s, exists already.", report.job.output)
     elif result is not None:
+        if "save_path" in result.facts:
+            log.info("Write files to %s", result.facts["save_path"])
         shown = {key: getattr(result, key) for key in ("dataset", "model", "task")}
         log.info("Evaluation results: %s", {**shown, "metrics": {**result.facts, **result.metrics}})
         for notice in result.notices:

@@ -1,4 +1,4 @@
-"""From a model entry of a config to the family that loads it; whoever cannot do the task is refused here."""
+"""From a model entry of a config to the spec of a model; whoever cannot do the task is refused here."""
 
 from __future__ import annotations
 
@@ -6,100 +6,96 @@ from pathlib import Path
 from typing import Any
 
 from eyechart.api import Budget
-from eyechart.compat.evalscope.schema import Endpoint, Requests, VisionModel
-from eyechart.errors import UsageError
-from eyechart.models.generators.family import Access
-from eyechart.types import ModelSpec
+from eyechart.compat.evalscope.schema import DEFAULT_CONCURRENCY, ClipEval, Endpoint, Requests, TextModel, VisionModel
+from eyechart.errors import UsageError, nearest
+from eyechart.models.access import Access
+from eyechart.models.resolve import check_sees, resolve_model
+from eyechart.types import ModelSpec, Role
 
-EMBEDDED = "eyechart-tiny"
-CHECKPOINTS = (".pt", ".pth", ".bin", ".safetensors", ".ckpt")
-HUB_PREFIXES = ("hf-hub:", "local-dir:")
+REQUEST_SIZE = 32
+"""Texts per request: hosted services refuse many more."""
+TEXT_BATCH = 32
+LOCAL_BATCH = 8
+"""Images per forward pass of a local generator, at most: a batch of 128 prompts with images fits nowhere."""
+WITHOUT_EFFECT = frozenset({"show_progress_bar", "normalize_embeddings", "convert_to_tensor", "convert_to_numpy"})
+"""Arguments of ``encode`` that cannot change a number here: vectors are always compared by cosine."""
 
 
-def encoder_spec(entry: VisionModel) -> ModelSpec:
-    """Find the family of a CLIP-like model: as the entry says, else by what its path holds, else a hub's id."""
+def vision_spec(entry: VisionModel, role: Role, access: Access) -> ModelSpec:
+    """Return the spec of a model that sees: a CLIP-like encoder, or a generator."""
+    return _generator(entry, access) if role == "generator" else _encoder(entry, access)
+
+
+def vision_access(entry: VisionModel, role: Role, settings: ClipEval, budget: Budget) -> Access:
+    """Return how a model that sees is reached; ``batch_size`` is EvalScope's number of captions at a time."""
+    if role == "generator":
+        return access_of(entry, settings, budget, settings.requests_at_a_time, min(settings.batch_size, LOCAL_BATCH))
+    return access_of(entry, settings, budget, settings.concurrency or DEFAULT_CONCURRENCY, REQUEST_SIZE)
+
+
+def _encoder(entry: VisionModel, access: Access) -> ModelSpec:
     if entry.api_base and not entry.image_form and entry.model_type is None:
         raise UsageError(
             f"{entry.model_name!r} is behind an API that writes text: it gives no vectors to compare.",
             advice="Set task: image_caption to let it describe the images; if the server embeds images, "
             "set image_form to vllm, infinity or jina.",
         )
-    family, name, pretrained = _family(entry)
-    options: dict[str, Any] = {}
-    if entry.api_base:
-        options = {"api_base": entry.api_base, "image_form": entry.image_form}
-        options |= {"api_key": entry.api_key, "api_key_variable": entry.api_key_variable}
-    elif not Path(name).exists() and family in ("transformers", "sentence-transformers"):
-        options = {"hub": entry.hub, "revision": entry.revision}
-    if entry.trust_remote_code:
-        options["trust_remote_code"] = True
-    options = {key: value for key, value in options.items() if value is not None}
-    precision = "fp32" if entry.precision == "auto" else entry.precision
-    return ModelSpec(family, name, pretrained, precision, entry.device, options)
+    address = entry.api_base or ""
+    family = resolve_model(entry.model_name, entry.pretrained, family=entry.model_type, address=address).family
+    check_sees(entry.model_name)
+    options: dict[str, Any] = {"api_base": entry.api_base, "image_form": entry.image_form}
+    if not entry.api_base and family in ("transformers", "sentence-transformers"):
+        options |= _from_hub(entry, entry.model_name)
+    options["trust_remote_code"] = entry.trust_remote_code
+    precision = _precision(entry.precision)
+    return ModelSpec(
+        family, entry.model_name, entry.pretrained, precision, entry.device, _given(options), access=access
+    )
 
 
-def _family(entry: VisionModel) -> tuple[str, str, str]:
-    """Return family, name and pretrained."""
-    name, pretrained = entry.model_name, entry.pretrained
-    if entry.model_type:
-        return entry.model_type, name, pretrained
+def _generator(entry: VisionModel, access: Access) -> ModelSpec:
+    settings = {"temperature": entry.temperature, "max_tokens": entry.max_tokens, **entry.extra_body}
+    options: dict[str, Any] = {"settings": {key: value for key, value in settings.items() if value is not None}}
+    options["max_edge"] = entry.max_edge
     if entry.api_base:
-        return "api", name, pretrained
-    if name == EMBEDDED:
-        return "onnx", name, pretrained
-    path = Path(name)
-    if path.is_dir():
-        return _family_of_folder(path), name, pretrained
-    if path.is_file() or name.endswith(CHECKPOINTS):
+        return ModelSpec("api", entry.model_name, options=options | {"api_base": entry.api_base}, access=access)
+    options |= _from_hub(entry, entry.model_name) | {"trust_remote_code": entry.trust_remote_code}
+    family = resolve_model(entry.model_name, entry.pretrained, family=entry.model_type, role="generator").family
+    precision = _precision(entry.precision)
+    return ModelSpec(family, entry.model_name, entry.pretrained, precision, entry.device, options, access=access)
+
+
+def text_spec(entry: TextModel, access: Access) -> ModelSpec:
+    """Return the spec of a text encoder or a reranker."""
+    if entry.api_base:
+        options: dict[str, Any] = {"api_base": entry.api_base, "dimension": entry.dimensions}
+        return ModelSpec("api", entry.model_name_or_path, options=_given(options), access=access)
+    options = {
+        "pooling_mode": entry.pooling_mode,
+        "max_seq_length": entry.max_seq_length,
+        "model_kwargs": entry.model_kwargs,
+        "config_kwargs": entry.config_kwargs,
+        "trust_remote_code": entry.trust_remote_code,
+        **_from_hub(entry, entry.model_name_or_path),
+    }
+    family = "cross-encoder" if entry.is_cross_encoder else entry.model_type or "sentence-transformers"
+    name, precision = entry.model_name_or_path, _precision(entry.precision)
+    return ModelSpec(family, name, entry.pretrained, precision, entry.device, _given(options), access=access)
+
+
+def text_access(entry: TextModel, requests: Requests, budget: Budget, encode_kwargs: dict[str, Any]) -> Access:
+    """Return how a text model is reached; its batch is what the arguments of ``encode`` say."""
+    options = {**encode_kwargs, **entry.encode_kwargs}
+    unknown = sorted(set(options) - WITHOUT_EFFECT - {"batch_size"})
+    if unknown:
         raise UsageError(
-            f"{name} is a checkpoint file: its architecture is not known.",
-            advice="Give model_name: <architecture>, pretrained: <file>, model_type: open_clip.",
+            f"encode_kwargs: {unknown[0]!r} is not supported.", advice="batch_size is; vectors are compared by cosine."
         )
-    if pretrained or name.startswith(HUB_PREFIXES):
-        return "open_clip", name, pretrained
-    return "transformers", name, pretrained
+    batch = int(options.get("batch_size") or (REQUEST_SIZE if entry.api_base else TEXT_BATCH))
+    return access_of(entry, requests, budget, requests.concurrency or DEFAULT_CONCURRENCY, batch)
 
 
-FOLDERS: tuple[tuple[str, str], ...] = (
-    ("image.onnx", "onnx"),
-    ("modules.json", "sentence-transformers"),
-    ("config.json", "transformers"),
-)
-"""The file by which a folder is recognised, and the family that reads it."""
-
-
-SEEING = ("*.onnx", "*processor_config.json", "*/*processor_config.json", "open_clip_config.json")
-"""Files by one of which a folder shows that its model takes images."""
-
-
-def _family_of_folder(path: Path) -> str:
-    for file, family in FOLDERS:
-        if (path / file).is_file():
-            if not any(found for pattern in SEEING for found in path.glob(pattern)):
-                raise UsageError(
-                    f"{path} reads texts only: it has no image processor.",
-                    advice="Text models belong to the tool MTEB, or to text_models of retrieval_comparison.",
-                )
-            return family
-    known = ", ".join(file for file, _ in FOLDERS)
-    raise UsageError(f"{path} is not the folder of a model.", advice=f"It holds none of {known}.")
-
-
-def generator_spec(entry: VisionModel) -> ModelSpec:
-    """Return the spec of a model that writes captions: behind an API, or a local transformers model."""
-    settings: dict[str, Any] = {"temperature": entry.temperature, "max_tokens": entry.max_tokens, **entry.extra_body}
-    settings = {key: value for key, value in settings.items() if value is not None}
-    if entry.api_base:
-        options = {"api_base": entry.api_base, "settings": settings, "max_edge": entry.max_edge}
-        return ModelSpec("api", entry.model_name, options=options)
-    options = {"settings": settings, "max_edge": entry.max_edge, "trust_remote_code": entry.trust_remote_code}
-    if not Path(entry.model_name).exists():
-        options |= {"hub": entry.hub, "revision": entry.revision}
-    precision = "fp32" if entry.precision == "auto" else entry.precision
-    return ModelSpec(entry.model_type or "transformers", entry.model_name, "", precision, entry.device, options)
-
-
-def access_of(entry: Endpoint, requests: Requests, budget: Budget, *, concurrency: int, batch_size: int) -> Access:
+def access_of(entry: Endpoint, requests: Requests, budget: Budget, concurrency: int, batch_size: int) -> Access:
     """Return how a model is reached; the budget is one for each config, shared by its models."""
     return Access(
         key=entry.api_key,
@@ -110,3 +106,30 @@ def access_of(entry: Endpoint, requests: Requests, budget: Budget, *, concurrenc
         batch_size=batch_size,
         budget=budget,
     )
+
+
+def prompt_options(entry: TextModel) -> dict[str, str]:
+    """Return what an entry puts in front of queries and documents; nothing, if that is left to the model's authors."""
+    given = dict(entry.prompts)
+    for role in given:
+        if role not in ("query", "document", "passage"):
+            near = nearest(role, ["query", "document"])
+            hint = f"did you mean {near[0]}?" if near else "there are query and document."
+            raise UsageError(f"prompts of {entry.model_name_or_path}: unknown role {role!r}; {hint}")
+    if entry.prompt:
+        given.setdefault("query", entry.prompt)
+    if "passage" in given:
+        given.setdefault("document", given.pop("passage"))
+    return {f"{role}_prompt": text for role, text in given.items()}
+
+
+def _from_hub(entry: VisionModel | TextModel, name: str) -> dict[str, Any]:
+    return {} if Path(name).exists() else {"hub": entry.hub, "revision": entry.revision}
+
+
+def _precision(name: str) -> str:
+    return "fp32" if name == "auto" else name
+
+
+def _given(options: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in options.items() if value not in (None, {}, False)}

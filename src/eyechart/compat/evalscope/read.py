@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,11 +13,9 @@ from eyechart.compat.evalscope import schema
 from eyechart.compat.evalscope.names import normalise
 from eyechart.compat.evalscope.schema import TaskConfig
 from eyechart.errors import UsageError, nearest
+from eyechart.io.plain_values import TooMuchError, read_json, read_yaml
 
 SUFFIXES = (".yaml", ".yml", ".json")
-MAX_VALUES = 100_000
-"""Values in a config file, counted where aliases put them."""
-MAX_DEPTH = 50
 
 
 def read_configs(task_cfg: object) -> list[TaskConfig]:
@@ -59,7 +56,6 @@ def read_file(path: Path) -> Any:
     except UnicodeDecodeError as error:
         raise UsageError(f"{path} is not UTF-8 text ({error.reason}).") from error
     content = _parse_json(text, path) if path.suffix.lower() == ".json" else _parse_yaml(text, path)
-    _check_size(content, path)
     if not isinstance(content, dict | list):
         raise UsageError(f"{path} holds no settings.", advice="It must hold a mapping, or a list of mappings.")
     return content
@@ -67,42 +63,23 @@ def read_file(path: Path) -> Any:
 
 def _parse_json(text: str, path: Path) -> Any:
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
+        return read_json(text)
+    except TooMuchError as error:
+        raise UsageError(f"{path} {error}.") from error
+    except ValueError as error:
         raise UsageError(f"{path} is not valid JSON ({error}).") from error
 
 
 def _parse_yaml(text: str, path: Path) -> Any:
-    import yaml
-
     try:
-        return yaml.safe_load(text)
+        return read_yaml(text)
+    except TooMuchError as error:
+        raise UsageError(f"{path} {error}.") from error
     except Exception as error:  # noqa: BLE001 - besides YAMLError: dates, numbers and keys that Python cannot hold
         mark = getattr(error, "problem_mark", None)
         where = f", line {mark.line + 1}" if mark else ""
         # Only the problem, not the excerpt that PyYAML quotes: it may hold a key.
         raise UsageError(f"{path}{where} is not valid YAML ({getattr(error, 'problem', 'bad form')}).") from None
-
-
-def _check_size(content: Any, path: Path) -> None:
-    """Refuse aliases that stand for more than they show: nine lines can hold a billion values, or themselves."""
-    sizes: dict[int, int] = {}
-
-    def size(value: Any, depth: int = 0) -> int:
-        if not isinstance(value, dict | list):
-            return 1
-        if depth > MAX_DEPTH:
-            return MAX_VALUES + 1
-        if id(value) not in sizes:
-            sizes[id(value)] = MAX_VALUES + 1  # what it counts for while it is inside itself
-            inner = [*value.keys(), *value.values()] if isinstance(value, dict) else value
-            sizes[id(value)] = 1 + sum(size(item, depth + 1) for item in inner)
-        return sizes[id(value)]
-
-    if size(content) > MAX_VALUES:
-        raise UsageError(
-            f"{path} holds more than {MAX_VALUES} values, is nested too deeply, or has aliases that contain themselves."
-        )
 
 
 def _check(values: Mapping[str, Any]) -> TaskConfig:

@@ -10,11 +10,6 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 from eyechart.api import Secret, find_key
 from eyechart.types import OnError
 
-DEFAULT_PROMPT = (
-    "Please describe this image in general. Directly provide the description, do not include prefix like "
-    "'This image depicts'"
-)
-"""EvalScope's, so that captions stay comparable."""
 CAPTION = "image_caption"
 COMPARISON = "retrieval_comparison"
 DEFAULT_CONCURRENCY = 8

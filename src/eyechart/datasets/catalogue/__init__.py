@@ -17,7 +17,7 @@ library can no longer fetch it); everything else is for the reader. Sources are 
 is there, then those that can be fetched.
 """
 
-from eyechart.datasets.catalogue.entry import Entry, Manual, Source
+from eyechart.datasets.catalogue.entry import CatalogueEntry, Manual, Source
 from eyechart.datasets.catalogue.load import Catalogue, load_catalogue, user_files
 
-__all__ = ["Catalogue", "Entry", "Manual", "Source", "load_catalogue", "user_files"]
+__all__ = ["Catalogue", "CatalogueEntry", "Manual", "Source", "load_catalogue", "user_files"]

@@ -46,7 +46,7 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Entry:
+class CatalogueEntry:
     """One named dataset; the fields are described in the package's docstring."""
 
     name: str
@@ -87,7 +87,7 @@ class Entry:
         return self.classes_by_language[own] if own else self.classes
 
 
-def make_entry(name: str, values: Mapping[str, Any], where: str) -> Entry:
+def make_entry(name: str, values: Mapping[str, Any], where: str) -> CatalogueEntry:
     """Turn a table of a catalogue file into an entry.
 
     Raises:
@@ -101,7 +101,7 @@ def make_entry(name: str, values: Mapping[str, Any], where: str) -> Entry:
         known["languages"] = flores_codes()
     sources = tuple(_make_source(source) for source in values["sources"])
     manual = Manual(**values["manual"]) if "manual" in values else None
-    return Entry(name=name, sources=sources, manual=manual, **known)
+    return CatalogueEntry(name=name, sources=sources, manual=manual, **known)
 
 
 def _make_source(values: Mapping[str, Any]) -> Source:
@@ -113,7 +113,7 @@ def _frozen(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-_FIELDS = {item.name for item in fields(Entry)} - {"name"}
+_FIELDS = {item.name for item in fields(CatalogueEntry)} - {"name"}
 _REQUIRED = ("title", "kind", "languages", "splits", "sources", "licence", "citation", "metric")
 _SOURCE_FIELDS = {item.name for item in fields(Source)} - {"settings"}
 _TEXT = (

@@ -11,7 +11,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from eyechart.datasets.catalogue.entry import Entry, make_entry
+from eyechart.datasets.catalogue.entry import CatalogueEntry, make_entry
 from eyechart.errors import UsageError
 
 COLLECTIONS = "collections.toml"
@@ -21,11 +21,11 @@ COLLECTIONS = "collections.toml"
 class Catalogue:
     """Datasets and collections by name."""
 
-    entries: Mapping[str, Entry]
+    entries: Mapping[str, CatalogueEntry]
     collections: Mapping[str, tuple[str, ...]]
     _by_alias: Mapping[str, str] = field(repr=False, default_factory=dict)
 
-    def find(self, name: str) -> Entry | None:
+    def find(self, name: str) -> CatalogueEntry | None:
         """Return the entry for a name or an alias of it; ``vtab_x`` is ``vtab/x``, case does not matter."""
         known = self._by_alias.get(name.lower())
         return self.entries[known] if known else None
@@ -86,7 +86,7 @@ def _load(files: tuple[str, ...]) -> Catalogue:
 
 @cache
 def _built_in() -> Catalogue:
-    entries: dict[str, Entry] = {}
+    entries: dict[str, CatalogueEntry] = {}
     collections: dict[str, tuple[str, ...]] = {}
     for file in sorted(resources.files(__package__).iterdir(), key=lambda item: item.name):
         if not file.name.endswith(".toml"):
@@ -99,7 +99,7 @@ def _built_in() -> Catalogue:
     return Catalogue(entries, collections, _aliases(entries))
 
 
-def _aliases(entries: Mapping[str, Entry]) -> dict[str, str]:
+def _aliases(entries: Mapping[str, CatalogueEntry]) -> dict[str, str]:
     found: dict[str, str] = {}
     for alias, name in _spellings(entries):
         if found.setdefault(alias, name) != name:
@@ -107,7 +107,7 @@ def _aliases(entries: Mapping[str, Entry]) -> dict[str, str]:
     return found
 
 
-def _spellings(entries: Mapping[str, Entry]) -> Iterator[tuple[str, str]]:
+def _spellings(entries: Mapping[str, CatalogueEntry]) -> Iterator[tuple[str, str]]:
     for entry in entries.values():
         for name in (entry.name, *entry.aliases):
             yield name.lower(), entry.name

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from eyechart.datasets.catalogue.entry import Entry, Source
+from eyechart.datasets.catalogue.entry import CatalogueEntry, Source
 from eyechart.datasets.catalogue.load import Catalogue
 
 EXTRAS = {"torchvision": "torchvision", "tfds": "tfds", "imagenet_w": "imagenet-w"}
 """Readers that need an optional library: the extra to install."""
 
 
-def needs_of(entry: Entry, catalogue: Catalogue) -> list[str]:
+def needs_of(entry: CatalogueEntry, catalogue: Catalogue) -> list[str]:
     """Tell how the data is got, the first way first: download, extra, manual step, or nothing."""
     ways = list(dict.fromkeys(way for source in entry.sources for way in _ways(source, catalogue)))
     manual = entry.manual or any(_manual(source, catalogue) for source in entry.sources)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from eyechart.datasets.layout import first_existing, own_split
 from eyechart.datasets.remote import fetch_url
 from eyechart.errors import DataError
+from eyechart.io.names import shown
 from eyechart.languages import canonical
 from eyechart.types import DatasetInfo, DatasetSpec
 
@@ -56,14 +56,6 @@ def for_language(table: Mapping[str, Any], spec: DatasetSpec) -> Any:
     return table.get(canonical(spec.language), table.get(ANY))
 
 
-def read_json(path: Path) -> Any:
-    """Read a JSON file, with its name in the error."""
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise DataError(f"{path} is not valid JSON ({error}).") from error
-
-
 def captions_info(spec: DatasetSpec, source: object) -> DatasetInfo:
     """Describe a dataset of captioned images."""
-    return DatasetInfo(spec.name, "retrieval", spec.split, spec.language, source=str(source))
+    return DatasetInfo(spec.name, "retrieval", spec.split, spec.language, source=shown(source))

@@ -9,6 +9,7 @@ from eyechart.datasets.images import ImageFinder
 from eyechart.datasets.layout import first_existing, own_split
 from eyechart.datasets.rows import RowDataset
 from eyechart.errors import DataError
+from eyechart.io.untrusted import read_text, split_lines
 from eyechart.types import DatasetSpec, Sample
 
 LIST = "test_images_valid.txt"
@@ -39,7 +40,6 @@ def open_birdsnap(spec: DatasetSpec) -> RowDataset:
 
 
 def _lines(path: Path) -> list[str]:
-    try:
-        return [line for line in path.read_text(encoding="utf-8").splitlines()[1:] if line.strip()]
-    except OSError as error:
-        raise DataError(f"There is no {path}.", advice="See `eyechart info birdsnap`.") from error
+    if not path.is_file():
+        raise DataError(f"There is no {path}.", advice="See `eyechart info birdsnap`.")
+    return [line for line in split_lines(read_text(path))[1:] if line.strip()]

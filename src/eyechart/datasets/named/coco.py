@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from eyechart.datasets.images import ImageFinder
-from eyechart.datasets.named.annotations import annotation_file, captions_info, read_json
+from eyechart.datasets.named.annotations import annotation_file, captions_info
 from eyechart.datasets.rows import RowDataset
 from eyechart.errors import DataError
+from eyechart.io.untrusted import read_json
 from eyechart.types import DatasetSpec, Sample
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from eyechart.datasets.images import ImageFinder
 from eyechart.datasets.named.annotations import annotation_file, captions_info
 from eyechart.datasets.rows import Problems, RowDataset
+from eyechart.io.untrusted import text_lines
 from eyechart.types import DatasetSpec, Sample
 
 _BORDER = ".jpg,"
@@ -17,15 +18,14 @@ def open_flickr(spec: DatasetSpec) -> RowDataset:
     path = annotation_file(spec)
     problems = Problems(path)
     captions: dict[str, list[str]] = {}
-    with path.open(encoding="utf-8") as stream:
-        for number, line in enumerate(stream, 1):
-            name, border, caption = line.strip().partition(_BORDER)
-            if number == 1 or not line.strip():
-                continue
-            if not border or not caption.strip():
-                problems.add(number, "not 'image.jpg,caption'")
-                continue
-            captions.setdefault(f"{name}.jpg", []).append(caption)
+    for number, line in text_lines(path):
+        name, border, caption = line.strip().partition(_BORDER)
+        if number == 1 or not line.strip():
+            continue
+        if not border or not caption.strip():
+            problems.add(number, "not 'image.jpg,caption'")
+            continue
+        captions.setdefault(f"{name}.jpg", []).append(caption)
     problems.raise_if_any()
     finder = ImageFinder(Path(spec.root), spec.options.get("source", {}).get("images", ["{image}"]))
     samples = tuple(

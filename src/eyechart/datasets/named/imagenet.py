@@ -12,10 +12,11 @@ from typing import Any
 from eyechart.datasets.classes import class_info, read_class_texts
 from eyechart.datasets.folder import class_folders, images_in
 from eyechart.datasets.imagenet_classes import N_CLASSES, subset_indices, wnids
-from eyechart.datasets.layout import first_existing, own_split
+from eyechart.datasets.layout import ONLY_SPLIT, first_existing, own_split
 from eyechart.datasets.rows import RowDataset
 from eyechart.errors import DataError
 from eyechart.io.media import ImageRef
+from eyechart.io.names import file_name
 from eyechart.types import DatasetSpec, Sample
 
 
@@ -23,10 +24,12 @@ def open_imagenet(spec: DatasetSpec) -> RowDataset:
     """Read class folders; the split's folder, or another one that the catalogue names, or the root itself."""
     settings = spec.options.get("source", {})
     root = Path(spec.root)
-    candidates = settings.get("folders", ["{split}", "."])
-    base = first_existing(root, candidates, split=own_split(spec)) if root.is_dir() else None
+    split = own_split(spec)
+    candidates = settings.get("folders", ["{split}", "."] if spec.split == ONLY_SPLIT else ["{split}"])
+    base = first_existing(root, candidates, split=split) if root.is_dir() else None
     if base is None:
-        raise DataError(f"There is no folder {root}.", advice="Check --dataset_root.")
+        where = f"folder {split} in {root}" if root.is_dir() else f"folder {root}"
+        raise DataError(f"{spec.name}: there is no {where}.", advice="Check --split and --dataset_root.")
     subset = subset_indices(spec.options.get("prompts", {}).get("subset", ""))
     label_of = _labels(settings, subset)
     folders = [folder for folder in class_folders(base) if not folder.name.startswith(".")]
@@ -38,7 +41,7 @@ def open_imagenet(spec: DatasetSpec) -> RowDataset:
             advice=f"It must have one folder per class, such as {next(iter(label_of))}.",
         )
     samples = [
-        Sample(f"{folder.name}/{path.name}", ImageRef.from_path(path), label=label_of[folder.name])
+        Sample(f"{folder.name}/{file_name(path)}", ImageRef.from_path(path), label=label_of[folder.name])
         for folder in folders
         for path in images_in(folder)
     ]

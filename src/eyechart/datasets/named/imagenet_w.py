@@ -11,6 +11,7 @@ from eyechart.datasets.images import from_pixels
 from eyechart.datasets.mapped import MappedDataset
 from eyechart.datasets.named.babel import open_base
 from eyechart.errors import missing_extra
+from eyechart.io.media import to_rgb
 from eyechart.types import DatasetSpec, Sample
 
 SIDE = 224
@@ -39,7 +40,7 @@ def _watermark() -> Any:
 def _watermarked(sample: Sample) -> Sample:
     from torchvision.transforms import functional
 
-    image = sample.need_image().decode().convert("RGB")
+    image = to_rgb(sample.need_image().decode())
     image = functional.resize(image, SIDE, functional.InterpolationMode.BICUBIC)
     tensor = functional.to_tensor(functional.center_crop(image, [SIDE, SIDE]))
     marked = functional.to_pil_image(_watermark()(tensor).clamp(0, 1))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,8 @@ from eyechart.datasets.layout import first_existing, own_split
 from eyechart.datasets.rows import RowDataset
 from eyechart.errors import DataError
 from eyechart.io.media import ImageRef
+from eyechart.io.names import file_name
+from eyechart.io.untrusted import read_json
 from eyechart.types import DatasetSpec, Sample
 
 IMAGES = ["objectnet-1.0/images", "images"]
@@ -31,7 +32,7 @@ def open_objectnet(spec: DatasetSpec) -> RowDataset:
     overlap = _mapping(root, OVERLAP)
     folders = sorted(folder for folder, label in label_of_folder.items() if label in overlap)
     samples = [
-        Sample(f"{folder}/{path.name}", ImageRef.from_path(path), label=label)
+        Sample(f"{folder}/{file_name(path)}", ImageRef.from_path(path), label=label)
         for label, folder in enumerate(folders)
         if (images / folder).is_dir()
         for path in images_in(images / folder)
@@ -45,10 +46,7 @@ def _mapping(root: Path, file: str) -> dict[str, Any]:
     path = next((root / folder / file for folder in MAPPINGS if (root / folder / file).is_file()), None)
     if path is None:
         raise DataError(f"{root} has no mappings/{file}.", advice="It is part of objectnet-1.0.zip.")
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise DataError(f"{path} is not valid JSON ({error}).") from error
+    content = read_json(path)
     if not isinstance(content, dict):
         raise DataError(f"{path} must be a mapping.")
     return content

@@ -8,6 +8,7 @@ from eyechart.datasets.images import ImageFinder
 from eyechart.datasets.named.annotations import annotation_file, captions_info, named_file
 from eyechart.datasets.rows import RowDataset
 from eyechart.errors import DataError
+from eyechart.io.untrusted import read_text, split_lines
 from eyechart.types import DatasetSpec, Sample
 
 
@@ -30,6 +31,4 @@ def open_parallel(spec: DatasetSpec) -> RowDataset:
 
 
 def _lines(path: Path) -> list[str]:
-    """Split at line feeds only: some captions hold other characters that count as line ends."""
-    text = path.read_text(encoding="utf-8-sig")
-    return [line.strip() for line in text.removesuffix("\n").split("\n")]
+    return [line.strip() for line in split_lines(read_text(path))]

@@ -9,11 +9,12 @@ from typing import Any
 
 from eyechart.datasets.images import ImageFinder
 from eyechart.datasets.layout import first_existing, own_split
-from eyechart.datasets.named.annotations import named_file, read_json
+from eyechart.datasets.named.annotations import named_file
 from eyechart.datasets.rows import RowDataset
 from eyechart.datasets.selection import question_samples
 from eyechart.errors import DataError
-from eyechart.io.untrusted import json_lines, parse_json, text_lines
+from eyechart.io.names import shown
+from eyechart.io.untrusted import json_lines, parse_json, read_json, text_lines
 from eyechart.types import DatasetInfo, DatasetSpec, Sample
 
 EXAMPLES = ["examples.jsonl", "data/examples.jsonl"]
@@ -101,4 +102,4 @@ def cue_prompt(cue: str) -> str:
 
 
 def _dataset(spec: DatasetSpec, path: Path, samples: tuple[Sample, ...]) -> RowDataset:
-    return RowDataset(DatasetInfo(spec.name, "selection", spec.split, spec.language, source=str(path)), samples)
+    return RowDataset(DatasetInfo(spec.name, "selection", spec.split, spec.language, source=shown(path)), samples)

@@ -11,6 +11,7 @@ from eyechart.datasets.layout import own_split
 from eyechart.datasets.rows import RowDataset
 from eyechart.errors import DataError
 from eyechart.io.media import ImageRef
+from eyechart.io.untrusted import read_text, split_lines
 from eyechart.types import DatasetSpec, Sample
 
 CLASSES = (
@@ -47,11 +48,9 @@ def _image(base: Path, name: str) -> ImageRef:
 
 def _image_names(base: Path, split: str) -> list[str]:
     path = base / "ImageSets" / "Main" / f"{split}.txt"
-    try:
-        lines = path.read_text(encoding="ascii").splitlines()
-    except OSError as error:
-        raise DataError(f"There is no {path}.", advice="Unpack the archives of Pascal VOC there.") from error
-    names = [line.split()[0] for line in lines if line.strip()]
+    if not path.is_file():
+        raise DataError(f"There is no {path}.", advice="Unpack the archives of Pascal VOC there.")
+    names = [line.split()[0] for line in split_lines(read_text(path)) if line.strip()]
     if not all(name.replace("_", "").isalnum() for name in names):
         raise DataError(f"{path} must hold one image name a line.")
     return names

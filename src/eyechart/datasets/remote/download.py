@@ -6,8 +6,6 @@ The target appears whole, checked and at once, or not at all.
 from __future__ import annotations
 
 import hashlib
-import ipaddress
-import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from eyechart.api.retry import Retry, is_retried, read_retry_after
+from eyechart.datasets.remote.addresses import is_internal
 from eyechart.datasets.remote.errors import changed, no_dataset, no_network, not_allowed, redacted
 from eyechart.errors import DataError
 from eyechart.io.files import make_folder, open_plain, sync_folder
@@ -33,7 +32,7 @@ QUICK = Retry(tries=4, first_wait=0.25)
 
 
 @dataclass(frozen=True)
-class Head:
+class ResponseHead:
     """What a server says of a file before it sends it."""
 
     size: int | None
@@ -49,14 +48,14 @@ class _BrokenError(Exception):
         self.wait = wait
 
 
-def read_head(client: httpx2.Client, url: str) -> Head | None:
+def read_head(client: httpx2.Client, url: str) -> ResponseHead | None:
     """Ask for size and version of a file; nothing if the server does not have it."""
     answer = request(client, "HEAD", url)
     if answer is None:
         return None
     response, _ = answer
     length = response.headers.get("content-length")
-    return Head(int(length) if length else None, _version(response))
+    return ResponseHead(int(length) if length else None, _version(response))
 
 
 def read_small(client: httpx2.Client, url: str) -> bytes | None:
@@ -108,25 +107,19 @@ def refuse_inward(response: httpx2.Response) -> None:
     """
     if not response.has_redirect_location:
         return
-    target = response.url.join(response.headers["location"])
-    inward = _is_internal(target.host) and not _is_internal(response.url.host)
+    import httpx2
+
+    try:
+        target = response.url.join(response.headers["location"])
+    except httpx2.InvalidURL as error:
+        raise changed(redacted(str(response.url)), f"it redirects to an address that is none ({error})") from error
+    inward = is_internal(target.host) and not is_internal(response.url.host)
     if inward or (response.url.scheme == "https" and target.scheme != "https"):
         raise changed(redacted(str(response.url)), f"it redirects to {redacted(str(target))}, which is not followed")
 
 
-def _is_internal(host: str) -> bool:
-    try:
-        address = ipaddress.ip_address(host.strip("[]"))
-    except ValueError:
-        try:
-            address = ipaddress.ip_address(socket.inet_aton(host))  # 2130706433 and 0x7f.1 are addresses, too
-        except OSError:
-            return host == "localhost" or host.endswith((".localhost", ".local", ".internal"))
-    return not address.is_global
-
-
 def download(
-    client: httpx2.Client, url: str, target: Path, head: Head, progress: Progress, *, sha256: str | None = None
+    client: httpx2.Client, url: str, target: Path, head: ResponseHead, progress: Progress, *, sha256: str | None = None
 ) -> None:
     """Fetch a file, going on from what an earlier attempt left.
 
@@ -155,7 +148,7 @@ def download(
         sync_folder(target.parent)
 
 
-def _continue(client: httpx2.Client, url: str, part: Path, head: Head) -> Iterator[int]:
+def _continue(client: httpx2.Client, url: str, part: Path, head: ResponseHead) -> Iterator[int]:
     """Append what is missing to the partial file, yielding the number of bytes as they arrive."""
     import httpx2
 
@@ -189,7 +182,7 @@ def _check_status(response: httpx2.Response, url: str) -> None:
     raise _refusal(response, url)
 
 
-def _check(part: Path, url: str, head: Head, sha256: str | None) -> None:
+def _check(part: Path, url: str, head: ResponseHead, sha256: str | None) -> None:
     size = _size(part)
     if head.size is not None and size != head.size:
         part.unlink()

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from eyechart.io.digests import file_digest
 from eyechart.io.files import cache_root
+from eyechart.io.names import shown
 from eyechart.io.progress import Progress
-
-COMMON_SPLITS = ("test", "train", "val", "valid", "validation", "trainval")
-"""Splits that are tried to tell a missing split from a missing dataset, where a place cannot be listed."""
 
 
 class Files(Protocol):
@@ -35,8 +34,16 @@ class Files(Protocol):
         """Return the size of a file without fetching it; nothing if there is no such file."""
         ...
 
+    def version(self, name: str) -> str:
+        """Return a text that changes with a file's content: its digest, or what the place says instead of one."""
+        ...
+
     def fetch(self, name: str, progress: Progress) -> Path:
         """Bring a large file here, whole and checked, and return its path."""
+        ...
+
+    def unread(self, split: str, count: int) -> list[str]:
+        """List tar files of a split beyond the first ``count``, so far as the place can be asked."""
         ...
 
     def splits(self) -> list[str]:
@@ -57,7 +64,7 @@ class LocalFiles:
     @property
     def address(self) -> str:
         """Return the path."""
-        return str(self.folder)
+        return shown(self.folder)
 
     def small(self, name: str) -> Path | None:
         """Return the path if it is a file."""
@@ -69,9 +76,17 @@ class LocalFiles:
         path = self.folder / name
         return path.stat().st_size if path.is_file() else None
 
+    def version(self, name: str) -> str:
+        """Return the digest of the content."""
+        return file_digest(self.folder / name).hex()
+
     def fetch(self, name: str, progress: Progress) -> Path:  # noqa: ARG002 - the protocol's signature
         """Return the path; there is nothing to do."""
         return self.folder / name
+
+    def unread(self, split: str, count: int) -> list[str]:
+        """List the files that are no shards of the split."""
+        return beyond((f"{split}/{path.name}" for path in (self.folder / split).glob("*.tar")), split, count)
 
     def splits(self) -> list[str]:
         """List the folders with shards."""
@@ -80,6 +95,14 @@ class LocalFiles:
     def exists(self) -> bool:
         """Tell whether the folder is there."""
         return self.folder.is_dir()
+
+
+def beyond(names: Iterable[str], split: str, count: int) -> list[str]:
+    """Return the tar files of a split that are not among its first ``count`` shards."""
+    shards = {f"{split}/{i}.tar" for i in range(count)}
+    return sorted(
+        name for name in names if name.startswith(f"{split}/") and name.endswith(".tar") and name not in shards
+    )
 
 
 def cache_folder(options: Mapping[str, Any]) -> Path:

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
 from eyechart.api.transport import is_loopback
-from eyechart.datasets.remote.download import Head, alone, download, read_head, read_small, refuse_inward
+from eyechart.datasets.layout import COMMON_SPLITS
+from eyechart.datasets.remote.download import ResponseHead, alone, download, read_head, read_small, refuse_inward
 from eyechart.datasets.remote.errors import no_dataset, not_cached, redacted
-from eyechart.datasets.remote.files import COMMON_SPLITS
 from eyechart.datasets.tarshard import check_whole
 from eyechart.errors import DataError
+from eyechart.io.digests import file_digest
 from eyechart.io.files import write_atomic
 from eyechart.io.progress import NoProgress, Progress
 
@@ -85,6 +86,13 @@ class HttpFiles:
             return head.size
         return self.fetch(name, NoProgress()).stat().st_size
 
+    def version(self, name: str) -> str:
+        """Return what the server said of the file when it was last asked; if that was nothing, the content's digest."""
+        known = self._read_note(name)
+        if known is None or not known.version:
+            return file_digest(self.fetch(name, NoProgress())).hex()
+        return f"{known.size} {known.version}"
+
     def fetch(self, name: str, progress: Progress) -> Path:
         """Download the file, unless the cache has this version of it."""
         head = self._head(name)
@@ -106,6 +114,11 @@ class HttpFiles:
                 self._remember(name, Known(path.stat().st_size, head.version, fetched=True))
         return path
 
+    def unread(self, split: str, count: int) -> list[str]:
+        """Ask for the next shard alone: a web folder cannot be listed."""
+        name = f"{split}/{count}.tar"
+        return [] if self.offline or self._head(name) is None else [name]
+
     def splits(self) -> list[str]:
         """Try the usual names, for a web folder cannot be listed."""
         return [split for split in COMMON_SPLITS if self.small(f"{split}/nshards.txt")]
@@ -115,10 +128,10 @@ class HttpFiles:
         names = ("classnames.txt", "dataset_type.txt", *(f"{split}/nshards.txt" for split in COMMON_SPLITS))
         return any(self.small(name) for name in names)
 
-    def _head(self, name: str) -> Head | None:
+    def _head(self, name: str) -> ResponseHead | None:
         if self.offline:
             known = self._known(name)
-            return None if known is None else Head(known.size, known.version)
+            return None if known is None else ResponseHead(known.size, known.version)
         head = read_head(self._client, self._url(name))
         if head is None:
             self._remember(name, None)
@@ -126,7 +139,7 @@ class HttpFiles:
             self._remember(name, Known(head.size, head.version, fetched=False))
         return head
 
-    def _is_here(self, name: str, head: Head) -> bool:
+    def _is_here(self, name: str, head: ResponseHead) -> bool:
         """Tell whether the cache has exactly this version of a file."""
         path = self.folder / name
         known = self._read_note(name)

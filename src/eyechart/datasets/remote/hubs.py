@@ -10,17 +10,30 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from eyechart.datasets.remote.errors import changed, not_cached
+from eyechart.datasets.remote.files import beyond
 from eyechart.datasets.tarshard import check_whole
 from eyechart.errors import DataError
+from eyechart.io.digests import file_digest
+from eyechart.io.files import write_atomic
 from eyechart.io.progress import Bar, NoProgress, Progress
+
+NOTES = ".eyechart"
+"""A folder in the mirror with the version of each file that was fetched and checked."""
 
 
 @dataclass(frozen=True)
-class Remote:
+class RemoteFile:
     """What a hub says of a file."""
 
     size: int
     sha256: str | None
+    blob: str | None = None
+    """Git's digest, which files without a SHA-256 have, too."""
+
+    @property
+    def version(self) -> str:
+        """Return the digest that the hub lists, if any."""
+        return self.sha256 or self.blob or ""
 
 
 @dataclass(frozen=True)
@@ -45,7 +58,7 @@ class HubFiles(ABC):
         return self.cache / self.site / f"{self.repo.replace('/', '--')}--{self.revision.replace('/', '--')}"
 
     @cached_property
-    def tree(self) -> dict[str, Remote]:
+    def tree(self) -> dict[str, RemoteFile]:
         """List the repository, one request for all names, sizes and digests."""
         with self.errors():
             return self.list_files()
@@ -68,10 +81,15 @@ class HubFiles(ABC):
         remote = self.tree.get(name)
         return remote.size if remote else None
 
+    def version(self, name: str) -> str:
+        """Return the digest that the hub lists, or offline the one that it listed when the file was fetched."""
+        listed = self._fetched_version(name) if self.offline else self.tree[name].version
+        return listed or file_digest(self.fetch(name, NoProgress())).hex()
+
     def fetch(self, name: str, progress: Progress) -> Path:
         """Download a file and check it; the libraries resume."""
         path = self.folder / name
-        if path.is_file() and (self.offline or (name in self.tree and path.stat().st_size == self.tree[name].size)):
+        if path.is_file() and (self.offline or self._is_current(name, path)):
             return path
         if self.offline:
             raise not_cached(self.address, name)
@@ -84,7 +102,29 @@ class HubFiles(ABC):
         except DataError:
             path.unlink()
             raise
+        write_atomic(self._note(name), self.tree[name].version.encode())
         return path
+
+    def _is_current(self, name: str, path: Path) -> bool:
+        """Tell whether the mirror has what the hub lists: a file of the same size may be another one."""
+        remote = self.tree.get(name)
+        return bool(
+            remote
+            and remote.version
+            and remote.version == self._fetched_version(name)
+            and remote.size == path.stat().st_size
+        )
+
+    def _fetched_version(self, name: str) -> str:
+        note = self._note(name)
+        return note.read_text(encoding="utf-8") if note.is_file() else ""
+
+    def _note(self, name: str) -> Path:
+        return self.folder / NOTES / f"{name.replace('/', '--')}.version"
+
+    def unread(self, split: str, count: int) -> list[str]:
+        """List the tar files that the hub lists; offline, what it may have more is not known."""
+        return [] if self.offline else beyond(self.tree, split, count)
 
     def splits(self) -> list[str]:
         """List the folders with shards."""
@@ -113,7 +153,7 @@ class HubFiles(ABC):
             check_whole(path)
 
     @abstractmethod
-    def list_files(self) -> dict[str, Remote]:
+    def list_files(self) -> dict[str, RemoteFile]:
         """Ask the hub for all files."""
 
     @abstractmethod

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from eyechart.datasets.remote.errors import changed, no_dataset, no_network, not_allowed
-from eyechart.datasets.remote.hubs import HubFiles, Remote
+from eyechart.datasets.remote.hubs import HubFiles, RemoteFile
 from eyechart.errors import missing_extra
 from eyechart.io.progress import Bar
 
@@ -20,12 +20,12 @@ class HuggingFaceFiles(HubFiles):
 
     site = "huggingface.co"
 
-    def list_files(self) -> dict[str, Remote]:
+    def list_files(self) -> dict[str, RemoteFile]:
         """Ask for the repository's description with all its files."""
         api = _huggingface().HfApi(endpoint=_endpoint())
         info = api.dataset_info(self.repo, revision=self.revision, files_metadata=True)
         return {
-            file.rfilename: Remote(file.size or 0, file.lfs.sha256 if file.lfs else None)
+            file.rfilename: RemoteFile(file.size or 0, file.lfs.sha256 if file.lfs else None, file.blob_id)
             for file in info.siblings or []
         }
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from eyechart.datasets.remote.errors import changed, no_dataset, no_network, not_allowed
-from eyechart.datasets.remote.hubs import HubFiles, Remote
+from eyechart.datasets.remote.hubs import HubFiles, RemoteFile
 from eyechart.errors import missing_extra
 from eyechart.io.progress import Bar
 
@@ -24,10 +24,10 @@ class ModelScopeFiles(HubFiles):
     def _api(self) -> Any:
         return _modelscope().HubApi(endpoint=os.environ.get("MODELSCOPE_ENDPOINT"))
 
-    def list_files(self) -> dict[str, Remote]:
+    def list_files(self) -> dict[str, RemoteFile]:
         """Ask for the repository's tree."""
         files = self._api.list_repo_files(self.repo, "dataset", revision=self.revision)
-        return {file.path: Remote(file.size, file.sha256) for file in files if file.type != "tree"}
+        return {file.path: RemoteFile(file.size, file.sha256, file.blob_id) for file in files if file.type != "tree"}
 
     def download(self, name: str, bar: Bar) -> Path:
         """Fetch into the mirror, under its own name."""

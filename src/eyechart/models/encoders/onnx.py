@@ -17,9 +17,9 @@ from PIL import Image
 from eyechart.errors import ModelError, OutOfMemoryError, UsageError
 from eyechart.models.encoders.onnx_parts import Parts, find_parts
 from eyechart.models.encoders.onnx_texts import read_texts
-from eyechart.models.folders import read_json
 from eyechart.models.identity import content_identity
 from eyechart.models.towers.preprocess import Preprocess
+from eyechart.models.towers.small_files import load_tokenizer, read_json, tokenizing
 from eyechart.types import ModelCard, ModelSpec
 
 VECTORS = ("image_embeds", "text_embeds", "sentence_embedding", "pooler_output")
@@ -54,20 +54,20 @@ class OnnxEncoder:
     """Two ONNX towers and a tokenizer."""
 
     def __init__(self, spec: ModelSpec, parts: Parts) -> None:
-        from tokenizers import Tokenizer
-
         digest = parts.digest()
+        self.path = parts.tokenizer
         self.towers = {side: _Tower(path, spec) for side, path in (("image", parts.image), ("text", parts.text))}
-        self.tokenizer = Tokenizer.from_file(str(parts.tokenizer))
+        self.tokenizer = load_tokenizer(parts.tokenizer)
         inputs = [node.name for node in self.towers["text"].inputs]
         self.reading = read_texts(parts, spec.options, self.tokenizer, inputs, self.towers["text"].length)
         self.tokenizer.no_padding()
         self.tokenizer.no_truncation()
-        self.cutting = Tokenizer.from_file(str(parts.tokenizer))
+        self.cutting = load_tokenizer(parts.tokenizer)
         self.cutting.no_padding()
-        self.cutting.enable_truncation(self.reading.length)
+        with tokenizing(str(self.path)):
+            self.cutting.enable_truncation(self.reading.length)
         config = read_json(parts.transform)
-        self.preprocess = Preprocess.from_config(config)
+        self.preprocess = Preprocess.from_config(config, str(parts.transform))
         if parts.digest() != digest:
             raise ModelError(f"The files of {spec.label} changed while they were read.", advice="Run again.")
         size = config.get("crop_size") or config.get("size") or {}
@@ -97,13 +97,15 @@ class OnnxEncoder:
         """Clean, tokenise, cut with the end mark kept, pad, run the text tower."""
         if not texts:
             return self._nothing()
-        rows = [encoding.ids for encoding in self.cutting.encode_batch(self.reading.clean(texts))]
-        return self.towers["text"].run(self.reading.pad_rows(rows))
+        return self.towers["text"].run(self.reading.pad_rows(self._tokenize(self.cutting, texts)))
 
     def truncated(self, texts: Sequence[str]) -> list[bool]:
         """Find the texts with more tokens than are read."""
-        encodings = self.tokenizer.encode_batch(self.reading.clean(texts))
-        return [len(encoding.ids) > self.reading.length for encoding in encodings]
+        return [len(row) > self.reading.length for row in self._tokenize(self.tokenizer, texts)]
+
+    def _tokenize(self, tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:
+        with tokenizing(str(self.path)):
+            return [encoding.ids for encoding in tokenizer.encode_batch(self.reading.clean(texts))]
 
     def _nothing(self) -> Vectors:
         return np.empty((0, self.card.embedding_dim or 0), np.float32)

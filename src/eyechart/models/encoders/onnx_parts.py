@@ -10,11 +10,12 @@ from eyechart.demo import model_folder
 from eyechart.errors import ModelError, unknown_name
 from eyechart.io.digests import file_digest
 from eyechart.models.encoders.onnx_references import external_files
-from eyechart.models.folders import CONFIG, TOWERS, read_json
+from eyechart.models.folders import CONFIG, TOWERS
 from eyechart.models.resolve import EMBEDDED
+from eyechart.models.towers.small_files import TOKENIZER, read_json
 from eyechart.types import ModelSpec, digest_json
 
-TOKENIZER, TRANSFORM = "tokenizer.json", "preprocessor_config.json"
+TRANSFORM = "preprocessor_config.json"
 CARD = "eyechart.json"
 SETTINGS = ("tokenizer_config.json", "special_tokens_map.json")
 """How the tokenizer is used, as transformers writes it."""

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eyechart.errors import ModelError
+from eyechart.io.untrusted import is_number
 from eyechart.models.encoders.onnx_parts import Parts
 from eyechart.models.encoders.transformers_kinds import KINDS, ReadingKind
 
@@ -113,6 +114,9 @@ def _length(
         parts.settings.get("model_max_length"),
         config.get("max_position_embeddings"),
     )
+    wrong = next((value for value in said if value and (not is_number(value) or value < 1)), None)
+    if wrong is not None:
+        raise ModelError(f"{parts.tokenizer.parent}: the context length cannot be {wrong!r}.")
     length = next((int(value) for value in said if value and value < NO_LIMIT), None)
     if length is None:
         raise ModelError(

@@ -10,7 +10,8 @@ from typing import Any
 
 from eyechart.io.files import cache_root, write_cached
 from eyechart.models import hub
-from eyechart.models.folders import OPEN_CLIP, read_json
+from eyechart.models.folders import OPEN_CLIP
+from eyechart.models.towers.small_files import read_json
 from eyechart.types import ModelSpec
 
 HUB, FOLDER = "hf-hub:", "local-dir:"

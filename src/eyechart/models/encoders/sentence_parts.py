@@ -7,9 +7,9 @@ from typing import Any
 
 from eyechart.errors import ModelError
 from eyechart.models import hub
-from eyechart.models.folders import read_json
 from eyechart.models.towers.checkpoints import LOAD_ERRORS, load_error
 from eyechart.models.towers.sentencepieces import disagreements
+from eyechart.models.towers.small_files import read_json
 from eyechart.models.towers.torch_tools import quiet_transformers
 from eyechart.types import ModelSpec
 

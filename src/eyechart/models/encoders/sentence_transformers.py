@@ -13,7 +13,7 @@ from PIL import Image
 
 from eyechart.errors import ModelError, UsageError, missing_extra
 from eyechart.models import hub
-from eyechart.models.encoders.sentence_parts import PROMPTS, load_pipeline, prompt_notes, prompt_of
+from eyechart.models.encoders.sentence_parts import PROMPTS, load_pipeline, own_prompts, prompt_notes, prompt_of
 from eyechart.models.encoders.transformers import LIBRARIES, NO_LIMIT, source_of
 from eyechart.models.family import check_path
 from eyechart.models.identity import content_identity
@@ -71,6 +71,7 @@ class SentenceTransformersEncoder(TorchEncoder):
             transform=f"{_describe(model)} | prompt {self.prompt!r} | {length}",
             context_length=length if length and length < NO_LIMIT else None,
             similarity=model.similarity_fn_name,
+            prompts=own_prompts(spec),
             notes=[*prompt_notes(model, spec), *([] if self.sees else ["This model reads texts only."])],
         )
 

@@ -22,7 +22,9 @@ from eyechart.models.encoders.transformers_kinds import HEADS, KINDS, PLAIN, Rea
 from eyechart.models.family import check_path
 from eyechart.models.identity import content_identity
 from eyechart.models.towers.checkpoints import LOAD_ERRORS, load_error
+from eyechart.models.towers.preprocess import check_config, check_scaled, shorter_edge
 from eyechart.models.towers.sentencepieces import exact_tokenizer
+from eyechart.models.towers.small_files import broken_file
 from eyechart.models.towers.torch_encoder import Inputs, TorchEncoder
 from eyechart.models.towers.torch_tools import number, quiet_transformers
 from eyechart.types import ModelSpec
@@ -79,6 +81,7 @@ class TransformersEncoder(TorchEncoder):
         self.context = context_length(model.config, self.tokenizer, kind, spec.options.get("context_length"))
         self.lower = kind.lower and _keeps_case(self.tokenizer)
         self.accepted = _parameters(model)
+        self.edge = shorter_edge(self.processor.image_processor.to_dict())
         super().__init__(spec, model)
         vision = getattr(model.config, "vision_config", model.config)
         seeing = json.dumps(self.processor.image_processor.to_dict(), sort_keys=True, default=str)
@@ -92,6 +95,8 @@ class TransformersEncoder(TorchEncoder):
 
     def prepare_image(self, image: Image.Image) -> NDArray[np.float32]:
         """Apply the model's own image processor; patches of any shape get their shape as a last row."""
+        if self.edge:
+            check_scaled(image, self.edge)
         batch = self.processor.image_processor(images=image.convert("RGB"), return_tensors="np")
         pixels: NDArray[np.float32] = np.asarray(batch["pixel_values"][0], np.float32)
         if PATCHES in batch:
@@ -158,10 +163,11 @@ def load_pair(spec: ModelSpec) -> tuple[Any, Any]:
                 source, output_loading_info=True, ignore_mismatched_sizes=True, dtype="float32", **options
             )
             processor = transformers.AutoProcessor.from_pretrained(source, **options)
-    except (*LOAD_ERRORS, ImportError, AttributeError) as error:
+    except LOAD_ERRORS as error:
         raise _explain(source, error) from error
     _check_weights(source, model, info)
     _check_pair(source, model, processor)
+    check_config(processor.image_processor.to_dict(), _transform_file(source))
     return model, processor
 
 
@@ -181,7 +187,13 @@ def _explain(source: str, error: Exception) -> ModelError:
             f"{source} brings its own code, which would run here with your rights.",
             advice="If you have read and trust it: --trust-remote-code, best with a pinned --revision.",
         )
-    return load_error(f"transformers {source}", error)
+    return broken_file(Path(source)) or load_error(f"transformers {source}", error)
+
+
+def _transform_file(source: str) -> str:
+    """Name the file that says how images are prepared; one of the hub has no other name than its model's."""
+    names = ("preprocessor_config.json", "processor_config.json")
+    return next((str(Path(source) / name) for name in names if (Path(source) / name).is_file()), source)
 
 
 def _check_weights(source: str, model: Any, info: Mapping[str, Any]) -> None:

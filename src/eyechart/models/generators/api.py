@@ -91,7 +91,7 @@ class ApiGenerator:
 
     def _body(self, messages: Sequence[Message]) -> Json:
         """Build the request's body; runs in a thread, just before it is sent."""
-        turns = [api.Message(message.role, tuple(map(self._part, message.parts))) for message in messages]
+        turns = [api.ChatMessage(message.role, tuple(map(self._part, message.parts))) for message in messages]
         return api.chat_body(self.name, turns, options=self.settings)
 
     def _part(self, part: Any) -> Any:

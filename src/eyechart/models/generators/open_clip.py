@@ -33,6 +33,9 @@ class CocaFamily:
     ``options["settings"]["decoding"]`` is beam_search (open_clip's own, which needs transformers 4) or greedy.
     """
 
+    only_describes = True
+    """Its models describe images and read no question."""
+
     def check(self, spec: ModelSpec) -> None:
         """Refuse what open_clip does not know, and what is plainly no CoCa."""
         encoders.OpenClipFamily().check(spec)

@@ -17,6 +17,7 @@ from eyechart.models.family import check_path
 from eyechart.models.generators.batches import answer_in_batches, drop
 from eyechart.models.generators.images import for_model
 from eyechart.models.identity import content_identity
+from eyechart.models.towers.checkpoints import LOAD_ERRORS, load_error
 from eyechart.models.towers.structure import structure_digest, tokenizer_digest
 from eyechart.models.towers.torch_tools import autocast, choose_device, count_parameters, input_type, weights_digest
 from eyechart.types import Answer, Message, ModelCard, ModelSpec, Part, Prompt, digest_json
@@ -78,8 +79,8 @@ class TransformersGenerator:
             model = transformers.AutoModelForImageTextToText.from_pretrained(
                 source, dtype=input_type(spec.precision), **options
             )
-        except (OSError, ValueError, RuntimeError, KeyError) as error:
-            raise ModelError(f"transformers cannot load {spec.name} ({error}).") from error
+        except LOAD_ERRORS as error:
+            raise load_error(f"transformers {spec.name}", error) from error
         if not getattr(self.processor, "chat_template", None):
             raise ModelError(f"{spec.name} has no chat template.", advice="An instruction-tuned model is needed here.")
         self.model = model.to(self.device).eval()

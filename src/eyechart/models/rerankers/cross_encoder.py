@@ -14,6 +14,7 @@ from eyechart.models.client import access_of
 from eyechart.models.family import check_path
 from eyechart.models.identity import content_identity
 from eyechart.models.rerankers.reranker import Shortlist
+from eyechart.models.towers.checkpoints import LOAD_ERRORS, load_error
 from eyechart.models.towers.structure import structure_digest, tokenizer_digest
 from eyechart.models.towers.torch_tools import choose_device, count_parameters, input_type, weights_digest
 from eyechart.types import ModelCard, ModelSpec, digest_json
@@ -57,8 +58,8 @@ class CrossEncoderReranker:
                 max_length=spec.options.get("max_seq_length"),
                 model_kwargs={"dtype": input_type(spec.precision)},
             )
-        except (OSError, ValueError, RuntimeError, KeyError) as error:
-            raise ModelError(f"sentence-transformers cannot load the reranker {spec.name} ({error}).") from error
+        except LOAD_ERRORS as error:
+            raise load_error(f"the reranker {spec.name}", error) from error
         outputs = getattr(self.model, "num_labels", 1)
         if outputs != 1:
             raise ModelError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import re
+import struct
 import warnings
 import zipfile
 from collections.abc import Iterable
@@ -12,35 +13,43 @@ from typing import TYPE_CHECKING, Any
 
 from safetensors import SafetensorError
 
-from eyechart.errors import ModelError
+from eyechart.errors import EyechartError, ModelError
 
 if TYPE_CHECKING:
     import torch
 
-LOAD_ERRORS = (
-    RuntimeError,
-    OSError,
-    ValueError,
-    KeyError,
-    EOFError,
-    pickle.UnpicklingError,
-    zipfile.BadZipFile,
-    SafetensorError,
-)
-"""What torch, safetensors and the model libraries raise for files that do not fit."""
+LOAD_ERRORS = (Exception,)
+"""What the libraries raise for files that do not fit: anything. An unpickler stumbles over its own stack (IndexError,
+KeyError), tokenizers raises bare exceptions."""
 SHOWN = 3
 
 
 def load_error(what: str, error: BaseException) -> ModelError:
-    """Make one clear error out of whatever a library raised while it loaded weights."""
+    """Make one clear error out of whatever a library raised while it loaded weights.
+
+    Libraries advise to load a file without protection. That advice is never passed on.
+
+    Raises:
+        EyechartError: The error itself, if it is one of ours.
+    """
+    if isinstance(error, EyechartError):
+        raise error
     text = str(error)
     for pattern, explain in _EXPLANATIONS:
         if re.search(pattern, text):
             return explain(what, text)
-    if isinstance(error, pickle.UnpicklingError | zipfile.BadZipFile | EOFError | SafetensorError):
+    if isinstance(error, _DAMAGE) or (isinstance(error, KeyError) and not isinstance(error.args[0], str)):
         return _corrupt(what, text)
-    first = text.strip().splitlines()[0] if text.strip() else type(error).__name__
-    return ModelError(f"Cannot load {what} ({first}).")
+    plain = type(error) is Exception or isinstance(error, OSError | RuntimeError | ValueError)
+    reason = _reason(text)
+    named = reason if plain else f"{type(error).__name__}: {reason}".removesuffix(": ")
+    return ModelError(f"Cannot load {what} ({named or type(error).__name__}).")
+
+
+def _reason(text: str) -> str:
+    """Return the first line that gives a reason and no advice to unpickle."""
+    parts = text.rsplit("WeightsUnpickler error:", 1)[-1].strip().splitlines()
+    return next((line.strip() for line in parts if line.strip() and not _UNSAFE.search(line)), "")
 
 
 def read_state(path: Path) -> dict[str, torch.Tensor]:
@@ -59,13 +68,14 @@ def read_state(path: Path) -> dict[str, torch.Tensor]:
 
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", message=".*looks like a TorchScript archive")
+                warnings.filterwarnings("ignore", message="Detected pickle protocol")  # the error says enough
                 state = torch.load(path, map_location="cpu", weights_only=True)
     except LOAD_ERRORS as error:
         raise load_error(str(path), error) from error
     for name in ("state_dict", "model"):
         if isinstance(state, dict) and isinstance(state.get(name), dict):
             state = state[name]
-    if not isinstance(state, dict) or not state:
+    if not isinstance(state, dict) or not state or not all(isinstance(name, str) for name in state):
         raise ModelError(f"{path} holds no state dict.")
     return {name.removeprefix("module."): tensor for name, tensor in state.items()}
 
@@ -111,12 +121,17 @@ def _some(names: Iterable[str]) -> str:
 
 
 def _code(what: str, text: str) -> ModelError:
-    found = re.search(r"(?:GLOBAL|global:?) `?([\w.]+)", text)
+    found = re.search(r"(?:GLOBAL|global:?) `?(?!GLOBAL)([\w.]+)", text)
     culprit = f" ({found.group(1)})" if found else ""
-    return ModelError(
-        f"{what}: refused, the file would run code when it is unpickled{culprit}.",
-        advice="Only tensors are loaded. Ask for a .safetensors file, or save the state dict alone.",
-    )
+    return ModelError(f"{what}: refused, the file would run code when it is unpickled{culprit}.", advice=SAFE)
+
+
+def _pickle(what: str, text: str) -> ModelError:  # noqa: ARG001 - same form as the others
+    return ModelError(f"{what}: refused, this form can only be unpickled, which may run code.", advice=SAFE)
+
+
+def _numpy(what: str, text: str) -> ModelError:  # noqa: ARG001
+    return ModelError(f"{what}: this is an archive of numpy arrays, not a checkpoint of this model.")
 
 
 def _script(what: str, text: str) -> ModelError:  # noqa: ARG001 - same form as the others
@@ -127,10 +142,29 @@ def _script(what: str, text: str) -> ModelError:  # noqa: ARG001 - same form as 
 
 
 def _corrupt(what: str, text: str) -> ModelError:
-    first = text.strip().splitlines()[0] if text.strip() else "it is empty"
-    return ModelError(f"{what}: the file is damaged or no weights file ({first}).", advice="Download it again.")
+    reason = _reason(text) or ("it cannot be read" if text.strip() else "it is empty")
+    return ModelError(
+        f"{what}: the file is damaged or no weights file ({reason}).",
+        advice=f"Download it again. {SAFE}" if _UNSAFE.search(text) else "Download it again.",
+    )
 
 
+SAFE = (
+    "Only tensors are loaded. Get the weights as .safetensors, or convert the file to that form in a sandbox: "
+    "a container without network, keys and your files."
+)
+_UNSAFE = re.compile("weights_only|Weights only|allow_pickle|pickle.load|torch.load")
+_DAMAGE = (
+    AssertionError,
+    EOFError,
+    IndexError,
+    OverflowError,
+    SafetensorError,
+    pickle.UnpicklingError,
+    struct.error,
+    zipfile.BadZipFile,
+)
+"""What readers raise for bytes that make no sense."""
 _DAMAGED = (
     "PytorchStreamReader",
     "invalid load key",
@@ -147,6 +181,8 @@ _DAMAGED = (
 _EXPLANATIONS = (
     (r"size mismatch for|Missing key\(s\)|Unexpected key\(s\)", _other_architecture),
     (r"TorchScript", _script),
+    (r"legacy \.tar format|contains pickled \(object\) data", _pickle),
+    (r"not in a subdirectory: \S+\.npy|has no attribute 'trunk'", _numpy),
     (r"Unsupported (global|class)|GLOBAL|was not an allowed global", _code),
     ("|".join(_DAMAGED), _corrupt),
 )

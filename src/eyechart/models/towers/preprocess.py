@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from eyechart.errors import ModelError
+from eyechart.errors import DataError, ModelError
+from eyechart.io.media import MAX_PIXELS
+
+MAX_SIDE = 8192
+"""Pixels of a side that a model may ask for; a larger number is no size of a model's input."""
+MAX_FACTOR = 1e6
+"""What pixels may be scaled and shifted by; neither NaN nor infinity is below it."""
+SOURCE = "The preprocessor config"
 
 
 @dataclass(frozen=True)
@@ -26,18 +33,25 @@ class Preprocess:
     std: tuple[float, ...]
 
     @classmethod
-    def from_config(cls, config: Mapping[str, Any]) -> Preprocess:
-        """Read the keys that transformers writes."""
+    def from_config(cls, config: Mapping[str, Any], source: str = SOURCE) -> Preprocess:
+        """Read the keys that transformers writes.
+
+        Raises:
+            ModelError: If one of them makes no sense; it names ``source``, the file.
+        """
+        check_config(config, source)
         size = config.get("size") if config.get("do_resize", True) else None
         crop = config.get("crop_size") if config.get("do_center_crop") else None
         normalise = config.get("do_normalize", True)
+        if normalise and not {"image_mean", "image_std"} <= config.keys():
+            raise ModelError(f"{source} has no image_mean and image_std to normalise with.")
         return cls(
-            resize=_size(size) if size is not None else None,
-            crop=_pair(crop) if crop is not None else None,
+            resize=_size(size, source) if size is not None else None,
+            crop=_pair(crop, source) if crop is not None else None,
             resample=int(config.get("resample", Image.Resampling.BICUBIC)),
             scale=float(config.get("rescale_factor", 1 / 255)) if config.get("do_rescale", True) else 1.0,
-            mean=tuple(config["image_mean"]) if normalise else (0.0,) * 3,
-            std=tuple(config["image_std"]) if normalise else (1.0,) * 3,
+            mean=_channels(config["image_mean"]) if normalise else (0.0,) * 3,
+            std=_channels(config["image_std"]) if normalise else (1.0,) * 3,
         )
 
     def __call__(self, image: Image.Image) -> NDArray[np.float32]:
@@ -53,28 +67,85 @@ class Preprocess:
         return np.ascontiguousarray(pixels.transpose(2, 0, 1))
 
 
-def _size(size: Any) -> tuple[int, int] | int:
-    if isinstance(size, int):
-        return size
-    if "shortest_edge" in size:
-        return int(size["shortest_edge"])
-    return _pair(size)
+def check_config(config: Mapping[str, Any], source: str) -> None:
+    """Refuse sizes and numbers that no model has: an image would fill the memory, or become nothing.
+
+    Raises:
+        ModelError: It names ``source`` and the key.
+    """
+    for key, fits in _CHECKS.items():
+        value = config.get(key)
+        if value is not None and not fits(value):
+            raise ModelError(f"{source}: {key} cannot be {str(value)[:100]}.", advice="Copy or download it again.")
 
 
-def _pair(size: Any) -> tuple[int, int]:
-    if isinstance(size, int):
-        return size, size
-    if not {"height", "width"} <= set(size):
-        raise ModelError(f"The preprocessor config has a size that is not understood: {size!r}.")
+def _is_size(value: Any) -> bool:
+    sides = value.values() if isinstance(value, Mapping) else [value]
+    return all(side is None or (isinstance(side, int) and 1 <= side <= MAX_SIDE) for side in sides)
+
+
+def _is_factor(value: Any) -> bool:
+    return isinstance(value, int | float) and abs(value) < MAX_FACTOR
+
+
+def _are_channels(value: Any) -> bool:
+    return all(map(_is_factor, _channels(value)))
+
+
+_CHECKS: dict[str, Callable[[Any], bool]] = {
+    "size": _is_size,
+    "crop_size": _is_size,
+    "resample": lambda value: value in list(Image.Resampling),
+    "rescale_factor": lambda value: _is_factor(value) and value > 0,
+    "image_mean": _are_channels,
+    "image_std": lambda value: _are_channels(value) and all(_channels(value)),
+}
+"""What may stand under the keys whose numbers go into the transform."""
+
+
+def shorter_edge(config: Mapping[str, Any]) -> int | None:
+    """Return the length that the shorter side of an image is scaled to, if that is how the config means it."""
+    size = config.get("size")
+    edge: int | None = size.get("shortest_edge") if isinstance(size, Mapping) else size
+    return edge
+
+
+def _size(size: Any, source: str) -> tuple[int, int] | int:
+    if not isinstance(size, Mapping):
+        return int(size)
+    return int(size["shortest_edge"]) if size.get("shortest_edge") else _pair(size, source)
+
+
+def _pair(size: Any, source: str) -> tuple[int, int]:
+    if not isinstance(size, Mapping):
+        return int(size), int(size)
+    if not (size.get("height") and size.get("width")):
+        raise ModelError(f"{source}: a size cannot be {size!r}.", advice="It needs height and width.")
     return int(size["width"]), int(size["height"])
+
+
+def _channels(value: Any) -> tuple[float, ...]:
+    return tuple(value) if isinstance(value, list | tuple) else (value,) * 3
 
 
 def _target(image: Image.Image, resize: tuple[int, int] | int) -> tuple[int, int]:
     if isinstance(resize, tuple):
         return resize
+    check_scaled(image, resize)
     width, height = image.size
     shorter = min(width, height)
     return max(1, width * resize // shorter), max(1, height * resize // shorter)
+
+
+def check_scaled(image: Image.Image, edge: int) -> None:
+    """Refuse a long strip that would be gigantic once its shorter side has the model's size."""
+    pixels = edge * edge * max(image.size) // min(image.size)
+    if pixels > MAX_PIXELS:
+        raise DataError(
+            f"An image of {image.width} x {image.height} pixels would have {pixels} in this model's size, more than "
+            f"the limit of {MAX_PIXELS}.",
+            advice="Cut it, or leave it out of the dataset.",
+        )
 
 
 def _centre(image: Image.Image, crop: tuple[int, int]) -> Image.Image:

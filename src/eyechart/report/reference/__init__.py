@@ -11,8 +11,8 @@ from typing import Any
 
 from eyechart.errors import unknown_name
 from eyechart.report.load import Found
-from eyechart.report.table import Benchmark, Column, Table, canonical_benchmark
-from eyechart.results import result_from_dict
+from eyechart.report.table import Column, ResultTable, benchmark_of
+from eyechart.results import Result, result_from_dict
 
 ORIGIN = "published"
 
@@ -43,7 +43,7 @@ def load_reference(name: str) -> tuple[Found, ...]:
     return tuple(Found(result_from_dict(row, Path(f"{name}.json")), ORIGIN, name) for row in body["results"])
 
 
-def published_tables(name: str, table: Table) -> list[PublishedTable]:
+def published_tables(name: str, table: ResultTable) -> list[PublishedTable]:
     """Rebuild the tables of a publication from a table of results, with a row for each model that has any column.
 
     Derived columns follow the publication: averages of the printed, rounded numbers.
@@ -59,12 +59,11 @@ def _read(name: str) -> dict[str, Any]:
     return body
 
 
-def _rebuild(spec: Mapping[str, Any], table: Table) -> PublishedTable:
-    places = {benchmark: i for i, benchmark in enumerate(table.benchmarks)}
-    columns = [_column(part, places) for part in spec["columns"]]
+def _rebuild(spec: Mapping[str, Any], table: ResultTable) -> PublishedTable:
+    columns = [_column(part, table) for part in spec["columns"]]
     rows = []
     for row in range(len(table.models)):
-        values = [None if column is None else _printed(table.value(row, column)) for column in columns]
+        values = [_printed(column[row]) for column in columns]
         if any(value is not None for value in values):
             derived = [_DERIVED[how](values) for _, how in spec["derived"]]
             rows.append((row, tuple("" if value is None else str(value) for value in (*values, *derived))))
@@ -76,10 +75,14 @@ def _rebuild(spec: Mapping[str, Any], table: Table) -> PublishedTable:
     )
 
 
-def _column(part: Mapping[str, str], places: Mapping[Benchmark, int]) -> Column | None:
-    task = "zeroshot_retrieval" if "retrieval" in part["metric"] else "zeroshot_classification"
-    place = places.get(canonical_benchmark(part["dataset"], task, part["language"]))
-    return None if place is None else Column(place, part["metric"])
+def _column(part: Mapping[str, str], table: ResultTable) -> Sequence[float | None]:
+    """Return the values of a published column: the metric of that name that the dataset has in that language."""
+    wanted = benchmark_of(Result(part["dataset"], "", "", "", part["language"], {}))
+    for b, benchmark in enumerate(table.benchmarks):
+        same = (benchmark.dataset, benchmark.language) == (wanted.dataset, wanted.language)
+        if same and part["metric"] in table.metrics_of(b):
+            return table.values(Column(b, part["metric"]))
+    return [None] * len(table.models)
 
 
 def _printed(value: float | None) -> Decimal | None:

@@ -1,0 +1,285 @@
+"""The mutations that `mutants.py` tries: a file, a line of it, what becomes of the line, and the tests that matter."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+CORE = "tests/core/test_plan.py tests/core/test_results.py tests/core/test_many_jobs.py tests/cli/test_eval.py"
+TASKS = "tests/tasks"
+VLM = "tests/vlm/test_task.py tests/vlm/test_judges.py tests/vlm/test_end_to_end.py tests/metrics tests/vlm"
+CONFIGS = "tests/workflow"
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One small fault."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+    tests: str
+
+
+MUTANTS = [
+    # ------------------------------------------------------------------------------------------------- run and plan
+    Mutant("run: never skips", "run.py", "        if skip_existing:\n", "        if False:\n", CORE),
+    Mutant(
+        "run: skips whatever is there",
+        "run.py",
+        "    if done is not None:\n        return JobReport(job, result=done, skipped=True)",
+        "    if True:\n        return JobReport(job, result=done, skipped=True)",
+        CORE,
+    ),
+    Mutant(
+        "run: forgets failed samples",
+        "run.py",
+        "for failure in (*manifest.failures, *prediction.failures)]",
+        "for failure in manifest.failures]",
+        "tests/cli/test_eval.py tests/core tests/tasks",
+    ),
+    Mutant(
+        "run: forgets the notices of the model",
+        "run.py",
+        "(*manifest.notices, *model.notices(), *outcome.notices)",
+        "(*manifest.notices, *outcome.notices)",
+        "tests/cli tests/core tests/models/test_runs.py tests/tasks",
+    ),
+    Mutant("done: any identity will do", "results/done.py", "if then.get(part) != now.get(part)]", "if False]", CORE),
+    Mutant("done: unknown is the same", "results/done.py", "if now.get(part) is None]", "if False]", CORE),
+    Mutant(
+        "done: writes over another's result",
+        "results/done.py",
+        "    if other.identity != names:",
+        "    if False:",
+        CORE,
+    ),
+    Mutant(
+        "plan: the first language for all",
+        "plan.py",
+        "            dataset = dataset_spec(config, name, language)",
+        "            dataset = dataset_spec(config, name, config.language[0])",
+        "tests/core/test_plan.py tests/catalogue/test_resolve.py tests/cli",
+    ),
+    Mutant(
+        "plan: the first dataset's options for all",
+        "plan.py",
+        "options[key] = values[dataset if len(values) > 1 else 0]",
+        "options[key] = values[0]",
+        "tests/core/test_plan.py tests/tasks/test_probe.py tests/cli",
+    ),
+    Mutant(
+        "build: the catalogue's metric is not primary",
+        "results/build.py",
+        "primary=name == named)",
+        "primary=metric.primary)",
+        "tests/core tests/catalogue tests/tasks tests/report/test_build.py",
+    ),
+    Mutant(
+        "session: the data are not part of the identity",
+        "session.py",
+        '"data": digest_json([*(self.signature(spec) for spec in specs), *map(_content, read)]),',
+        '"data": digest_json([len(specs), *map(_content, read)]),',
+        "tests/cli/test_eval.py tests/core tests/vlm/test_task.py tests/workflow/test_text_retrieval.py",
+    ),
+    # -------------------------------------------------------------------------------------------------------- tasks
+    Mutant(
+        "tasks: recall at k is one too generous",
+        "metrics/retrieval.py",
+        "(ranks <= k)",
+        "(ranks <= k + 1)",
+        "tests/metrics/test_retrieval.py tests/tasks/test_zeroshot.py",
+    ),
+    Mutant("tasks: acc5 is acc1", "tasks/labelled.py", "ranking.ranks <= k", "ranking.ranks <= 1", TASKS),
+    Mutant(
+        "tasks: worst group is the best",
+        "tasks/groups.py",
+        "worst[name] = min(found",
+        "worst[name] = max(found",
+        "tests/tasks/test_groups.py",
+    ),
+    Mutant(
+        "tasks: probes learn from the validation set only",
+        "tasks/probe.py",
+        "pool, val = whole.only(keep), whole.only(out)",
+        "pool, val = whole.only(out), whole.only(out)",
+        "tests/tasks/test_probe.py",
+    ),
+    Mutant(
+        "tasks: features are never normalised",
+        "tasks/probe.py",
+        'return unit(vectors) if settings["normalize"] else vectors',
+        "return vectors",
+        "tests/tasks/test_probe.py",
+    ),
+    Mutant(
+        "tasks: selection counts ties as right",
+        "metrics/selection.py",
+        "bool((worst_right > best_wrong).all())",
+        "bool((worst_right >= best_wrong).all())",
+        "tests/metrics/test_selection.py tests/tasks/test_selection.py",
+    ),
+    Mutant(
+        "tasks: queries get the document's prompt",
+        "tasks/text_retrieval.py",
+        '"query"',
+        '"document"',
+        "tests/workflow/test_text_retrieval.py",
+    ),
+    Mutant(
+        "tasks: empty captions are captions",
+        "tasks/image_caption.py",
+        "return not answer.error and bool(answer.text.strip())",
+        "return not answer.error",
+        "tests/workflow/test_captions.py",
+    ),
+    Mutant(
+        "tasks: a dialogue repeats the last reply",
+        "tasks/question_answers.py",
+        'Message("assistant", (answer.text,))',
+        'Message("assistant", (said[-1].text,))',
+        "tests/vlm",
+    ),
+    Mutant(
+        "tasks: pass@k with replacement",
+        "tasks/question_outcome.py",
+        "1 - math.comb(n - c, k) / math.comb(n, k)",
+        "1 - (1 - c / n) ** k",
+        "tests/vlm",
+    ),
+    Mutant(
+        "tasks: the interval of a text metric ends at 1",
+        "tasks/ranked.py",
+        "            high,\n",
+        "            1.0,\n",
+        "tests/workflow/test_text_retrieval.py",
+    ),
+    # ------------------------------------------------------------------------------------------------------ scorers
+    Mutant(
+        "scorers: a judge's letter is always right",
+        "scorers/choice.py",
+        'return Score(verdict, JUDGE, float(verdict == as_text(row.get("answer"))))',
+        "return Score(verdict, JUDGE, 1.0)",
+        VLM,
+    ),
+    Mutant(
+        "scorers: yes/no ignores the answer's case",
+        "scorers/yes_no.py",
+        "        return float(answer == found)\n",
+        "        return float(answer.lower() == found.lower())\n",
+        VLM,
+    ),
+    Mutant(
+        "scorers: chance of yes/no is a third",
+        "scorers/yes_no.py",
+        "        return 0.5\n",
+        "        return 1 / 3\n",
+        VLM,
+    ),
+    Mutant(
+        "scorers: POPE's recall is its precision",
+        "scorers/yes_no.py",
+        "recall = hits / said if said else 0.0, hits / true if true else 0.0",
+        "recall = hits / said if said else 0.0, hits / said if said else 0.0",
+        VLM,
+    ),
+    Mutant(
+        "scorers: MME forgets the pairs",
+        "scorers/yes_no.py",
+        "+ (100 * sum(pairs) / len(pairs) if pairs else 0.0)",
+        "",
+        VLM,
+    ),
+    Mutant(
+        "scorers: a figure is right if one question is",
+        "scorers/yes_no.py",
+        "sum(all(score_of(row)",
+        "sum(any(score_of(row)",
+        VLM,
+    ),
+    Mutant(
+        "scorers: open questions of MMMU are right if B",
+        "scorers/choice.py",
+        '"B": OTHER_ANSWERS, "answer": "A"}',
+        '"B": OTHER_ANSWERS, "answer": "B"}',
+        VLM,
+    ),
+    Mutant(
+        "scorers: a grade above one is a grade",
+        "scorers/judges.py",
+        "0 <= grade <= 1 else None",
+        "0 <= grade else None",
+        VLM,
+    ),
+    Mutant(
+        "scorers: a rambling judge says unknown",
+        "scorers/judges.py",
+        'return "Unknown" if reply.strip().strip(".").lower() == "unknown" else None',
+        'return "Unknown"',
+        VLM,
+    ),
+    Mutant("scorers: one rotation is enough", "scorers/circular.py", "0 not in hits", "1 in hits", VLM),
+    # ------------------------------------------------------------------------------------------------------- compat
+    Mutant(
+        "compat: two models share a folder",
+        "compat/evalscope/layout.py",
+        "self._owners.get(folder, own) != own",
+        "False",
+        CONFIGS,
+    ),
+    Mutant(
+        "compat: keys are written",
+        "compat/evalscope/secrets.py",
+        "        return HIDDEN\n",
+        "        return str(value)\n",
+        "tests/workflow/test_keys.py tests/workflow/test_task_config.py",
+    ),
+    Mutant(
+        "compat: old names win in silence",
+        "compat/evalscope/names.py",
+        "if new in out and out[new] != values[old]:",
+        "if False:",
+        "tests/workflow/test_task_config.py",
+    ),
+    Mutant(
+        "compat: a prompt is for documents",
+        "compat/evalscope/models.py",
+        'given.setdefault("query", entry.prompt)',
+        'given.setdefault("document", entry.prompt)',
+        "tests/workflow/test_text_retrieval.py",
+    ),
+    Mutant(
+        "compat: the seed is lost", "compat/evalscope/translate.py", '            "seed": self.seed,\n', "", CONFIGS
+    ),
+    Mutant(
+        "compat: captions are not promised", "compat/evalscope/translate.py", "self.promised |= {", "_ = {", CONFIGS
+    ),
+    Mutant(
+        "compat: a comparison of all datasets",
+        "compat/evalscope/translate.py",
+        "if job.dataset.name == name),",
+        "),",
+        "tests/workflow/test_comparison.py",
+    ),
+    Mutant(
+        "compat: the first way is the best",
+        "compat/evalscope/comparison.py",
+        "[-hits(way, k).mean() for k in preferred]",
+        "[0 for k in preferred]",
+        "tests/workflow/test_comparison.py",
+    ),
+    Mutant(
+        "compat: a chat that fails says nothing",
+        "compat/vlmevalkit/models.py",
+        "        return CHAT_FAILED\n",
+        '        return ""\n',
+        "tests/vlm/test_models.py",
+    ),
+    Mutant(
+        "compat: predictions of another dataset are taken",
+        "datasets/questions/predictions.py",
+        "if index not in known or index in rows:",
+        "if index in rows:",
+        "tests/vlm",
+    ),
+]

@@ -1,0 +1,140 @@
+"""Text models on texts: every encoder, alone and with every reranker; and MTEB's own tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, cast
+
+from eyechart.api import Budget
+from eyechart.compat.evalscope.layout import Layout, label, result_path
+from eyechart.compat.evalscope.models import prompt_options, text_access, text_spec
+from eyechart.compat.evalscope.schema import CustomTask, MtebConfig, MtebEval, Requests, TextModel
+from eyechart.datasets.mteb import MtebDataset, tasks_of_types
+from eyechart.errors import UsageError
+from eyechart.models.client import access_of
+from eyechart.plan import PlannedBenchmark, Planner
+from eyechart.types import DatasetSpec, Job, ModelSpec
+
+RETRIEVAL, MTEB = "text_retrieval", "mteb"
+
+
+@dataclass(frozen=True)
+class Texts:
+    """A folder of texts to search."""
+
+    name: str
+    """What results call it."""
+    folder: Path
+    split: str = "test"
+    limit: int | None = None
+    promised: bool = False
+    """An earlier job will write it."""
+    writer: str = ""
+    """Who wrote the texts; results name it together with the models that search them."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class TextModels:
+    """The text models of a config: encoders with their prompts, and rerankers."""
+
+    encoders: tuple[tuple[ModelSpec, dict[str, str]], ...]
+    rerankers: tuple[tuple[ModelSpec, str], ...]
+
+    @classmethod
+    def of(
+        cls, entries: Sequence[TextModel], requests: Requests, budget: Budget, encode_kwargs: dict[str, Any]
+    ) -> TextModels:
+        """Part encoders from rerankers; a reranker alone cannot search."""
+        specs = [(entry, text_spec(entry, text_access(entry, requests, budget, encode_kwargs))) for entry in entries]
+        encoders = tuple((spec, prompt_options(entry)) for entry, spec in specs if not entry.is_cross_encoder)
+        rerankers = tuple((spec, entry.prompt or "") for entry, spec in specs if entry.is_cross_encoder)
+        if not encoders:
+            raise UsageError(
+                "There are only rerankers (is_cross_encoder).",
+                advice="A reranker orders what an encoder has found: put an encoder before it.",
+            )
+        return cls(encoders, rerankers)
+
+
+def text_jobs(texts: Texts, models: TextModels, top_k: int, layout: Layout, planner: Planner) -> Iterator[Job]:
+    """Plan every encoder on a folder, alone and with each reranker."""
+    dataset = DatasetSpec(texts.name, "text_collection", str(texts.folder), texts.split, limit=texts.limit)
+    for encoder, prompts in models.encoders:
+        planner.check(encoder, "encoder")
+        for reranker, reranker_prompt in ((None, ""), *models.rerankers):
+            second = {"reranker": reranker, "top_k": top_k, "reranker_prompt": reranker_prompt}
+            options = {**texts.options, **prompts, **second}
+            benchmark = planner.benchmark(dataset, RETRIEVAL, options, promised=texts.promised)
+            chain = [spec for spec in (encoder, reranker) if spec is not None]
+            names = [*filter(None, [texts.writer]), *(spec.name for spec in chain)]
+            folder = layout.model_folder(names, [[spec.what for spec in chain], prompts, reranker_prompt])
+            output = result_path(folder, texts.name, RETRIEVAL)
+            yield _job(encoder, benchmark, output, label(names) if len(names) > 1 else "")
+
+
+def tool_jobs(config: MtebConfig, layout: Layout, planner: Planner, promised: Collection[Path]) -> Iterator[Job]:
+    """Plan the tool ``MTEB``: custom tasks, then MTEB's own.
+
+    Args:
+        config: The settings.
+        layout: Where results go.
+        planner: Checks data and models.
+        promised: Folders that earlier jobs of the same run will write.
+    """
+    settings = config.eval
+    budget = Budget(settings.max_requests, settings.max_total_tokens)
+    models = TextModels.of(config.models, settings, budget, settings.encode_kwargs)
+    _check_names(settings.custom_tasks)
+    for task in settings.custom_tasks:
+        folder = Path(task.data_path).expanduser()
+        for split in task.eval_splits:
+            name = task.name if split == "test" else f"{task.name}-{split}"
+            texts = Texts(name, folder, split, settings.limit, promised=folder.resolve() in promised)
+            yield from text_jobs(texts, models, settings.top_k, layout, planner)
+    if settings.task_names or settings.task_types:
+        yield from _mteb_jobs(settings, models, layout, planner)
+
+
+def _mteb_jobs(settings: MtebEval, models: TextModels, layout: Layout, planner: Planner) -> Iterator[Job]:
+    if models.rerankers:
+        raise UsageError(
+            "Rerankers work on custom_tasks only.", advice="Remove them, or MTEB's own tasks, from this config."
+        )
+    chosen = {"languages": settings.languages, "splits": settings.splits}
+    options = {key: value for key, value in chosen.items() if value}
+    names = settings.task_names or tasks_of_types(settings.task_types, settings.languages)
+    for encoder, prompts in models.encoders:
+        planner.check(encoder, "encoder")
+        folder = layout.model_folder([encoder.name], [[encoder.what], prompts, ""])
+        for name in names:
+            dataset = DatasetSpec(name, MTEB, name, limit=settings.limit, options=options)
+            benchmark = planner.benchmark(dataset, MTEB, prompts)
+            kind = cast("MtebDataset", planner.open(dataset)).task.metadata.type
+            yield _job(encoder, benchmark, result_path(folder, name, f"{MTEB}_{kind}"))
+
+
+def _job(encoder: ModelSpec, benchmark: PlannedBenchmark, output: Path, together: str = "") -> Job:
+    access = access_of(encoder)
+    encoder = replace(encoder, options={**encoder.options, **benchmark.task.model_options(encoder.family)})
+    # A remote encoder is asked several times at once, so it gets several requests' worth of texts at a time.
+    at_once = access.concurrency if "api_base" in encoder.options else 1
+    return Job(
+        model=encoder,
+        dataset=benchmark.dataset,
+        task=benchmark.task_name,
+        settings=benchmark.settings,
+        output=output,
+        others=benchmark.others,
+        label=together,
+        batch_size=access.batch_size * at_once,
+    )
+
+
+def _check_names(tasks: list[CustomTask]) -> None:
+    names = [task.name for task in tasks]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise UsageError(f"Two custom tasks are called {twice!r}.", advice="Give each a name of its own.")

@@ -1,0 +1,1 @@
+"""Benchmarks of questions to generators: tables with images, their prompts, and the catalogue of those known."""

@@ -1,0 +1,111 @@
+"""The benchmarks that are known by name, read from ``benchmarks.toml``, and what the name of a dataset class says."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any, Literal, get_args
+
+Judging = Literal["no", "optional", "required"]
+_JUDGING: tuple[Judging, ...] = get_args(Judging)
+OWN_EVALUATE = "evaluate"
+"""In place of a scorer: the dataset class scores its predictions itself."""
+IGNORE_CASE = "ignore_case"
+"""As the metric of yes/no questions: ``yes`` and ``Yes`` are the same answer (VLMEvalKit tells them apart)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClassForm:
+    """What the benchmarks of a dataset class have in common, unless the catalogue says otherwise."""
+
+    kind: str
+    """As VLMEvalKit calls it: MCQ, Y/N, VQA, Caption or MT."""
+    prompt: str
+    """One of `eyechart.datasets.questions.prompts.PROMPTS`."""
+    scorer: str
+    """One of `eyechart.scorers.SCORERS`."""
+
+
+CLASS_FORMS: Mapping[str, ClassForm] = {
+    "ImageBaseDataset": ClassForm("VQA", "question", "open"),
+    "ImageMCQDataset": ClassForm("MCQ", "choice", "choice"),
+    "MMMUDataset": ClassForm("MCQ", "numbered_images", "mmmu"),
+    "MUIRDataset": ClassForm("MCQ", "images_in_place", "choice"),
+    "HRBenchDataset": ClassForm("MCQ", "choice", "hrbench"),
+    "NaturalBenchDataset": ClassForm("MCQ", "by_type", "naturalbench"),
+    "ImageYORNDataset": ClassForm("Y/N", "question", "yes_no"),
+    "ImageVQADataset": ClassForm("VQA", "short_answer", "open"),
+    "MTVQADataset": ClassForm("VQA", "own_language", "mtvqa"),
+    "OCRBench": ClassForm("VQA", "question", "ocrbench"),
+    "MathVista": ClassForm("VQA", "question", "mathvista"),
+    "MathVision": ClassForm("VQA", "question", "mathvision"),
+    "LLaVABench": ClassForm("VQA", "question", "llavabench"),
+    "MMVet": ClassForm("VQA", "question", "mmvet"),
+    "VCRDataset": ClassForm("VQA", "question", "vcr"),
+    "ImageCaptionDataset": ClassForm("Caption", "question", "caption"),
+    "ImageMTDataset": ClassForm("MT", "dialogue", "dialogue"),
+    "MMDUDataset": ClassForm("MT", "dialogue", "dialogue"),
+    "CustomMCQDataset": ClassForm("MCQ", "choice", "choice"),
+    "CustomTextMCQDataset": ClassForm("MCQ", "choice", "choice"),
+    "CustomVQADataset": ClassForm("VQA", "question", "open"),
+    "CustomCaptionDataset": ClassForm("Caption", "question", "caption"),
+}
+"""VLMEvalKit's dataset classes, and those of tables of one's own (``Custom...``)."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionBenchmark:
+    """What is known of a benchmark before its file is there."""
+
+    name: str
+    dataset_class: str
+    scorer: str
+    judge: Judging
+    prompt: str = "question"
+    kind: str = "VQA"
+    url: str = ""
+    md5: str = ""
+    metric: str = ""
+    """For open questions: the metric that compares an answer with the right ones."""
+    answers: bool = True
+    about: str = ""
+
+    @property
+    def needs_judge(self) -> bool:
+        """Tell whether nothing can be scored without a judge."""
+        return self.judge == "required"
+
+    @property
+    def is_dialogue(self) -> bool:
+        """Tell whether a row is a conversation of several turns."""
+        return self.kind == "MT"
+
+
+@cache
+def known_benchmarks() -> Mapping[str, QuestionBenchmark]:
+    """Return all benchmarks by name."""
+    text = files("eyechart.datasets.questions").joinpath("benchmarks.toml").read_text(encoding="utf-8")
+    return {entry.name: entry for family in tomllib.loads(text)["family"] for entry in _members(family)}
+
+
+def _members(family: Mapping[str, Any]) -> Iterator[QuestionBenchmark]:
+    form = CLASS_FORMS[family["class"]]
+    judge: Judging = next(word for word in _JUDGING if word == family["judge"])
+    for name, entry in family["datasets"].items():
+        md5, url = entry if isinstance(entry, list) else (entry, f"{family['url']}/{name}.tsv")
+        yield QuestionBenchmark(
+            name=name,
+            dataset_class=family["class"],
+            scorer=family.get("scorer", form.scorer),
+            judge=judge,
+            prompt=family.get("prompt", form.prompt),
+            kind=form.kind,
+            url=url,
+            md5=md5,
+            metric=family.get("metric", ""),
+            answers=family.get("answers", True),
+            about=family.get("about", ""),
+        )

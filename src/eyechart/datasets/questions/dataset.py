@@ -1,0 +1,89 @@
+"""A benchmark of questions as a dataset: one sample per row, and the prompt of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from eyechart.datasets.questions.benchmarks import QuestionBenchmark
+from eyechart.datasets.questions.messages import to_messages
+from eyechart.datasets.questions.prompts import PROMPTS
+from eyechart.datasets.questions.question_table import QuestionTable
+from eyechart.datasets.questions.rows import Record
+from eyechart.io.digests import file_digest
+from eyechart.metrics.cells import as_text
+from eyechart.types import DatasetInfo, Message, Sample, digest_json
+
+NOT_META = ("index", "image", "question")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuestionInfo(DatasetInfo):
+    """The description of a benchmark of questions, with how it is asked and scored."""
+
+    benchmark: QuestionBenchmark
+
+
+@dataclass(frozen=True)
+class QuestionShard:
+    """The rows of a table as samples."""
+
+    name: str
+    table: QuestionTable
+
+    def __iter__(self) -> Iterator[Sample]:
+        for row in self.table.rows:
+            question = as_text(row.get("question"))
+            yield Sample(
+                as_text(row["index"]),
+                self.table.first_image(row),
+                texts=(question,) if question else (),
+                meta={key: value for key, value in row.without(*NOT_META).items() if value is not None},
+            )
+
+
+class QuestionDataset:
+    """A benchmark whose prompts and scorer are named by data: the catalogue's, or a table's own columns.
+
+    ``read`` gives its rows; a large file is read when they are first needed.
+    """
+
+    keeps_prompts = False
+    """Whether its prompts hold even for models that make their own."""
+
+    def __init__(self, info: QuestionInfo, read: Callable[[], QuestionTable]) -> None:
+        self.info, self._read = info, read
+
+    @cached_property
+    def table(self) -> QuestionTable:
+        """Return the rows with their images."""
+        return self._read()
+
+    def build_prompt(self, row: Record) -> Sequence[Any]:
+        """Return what a row asks, as items or as turns, in the form of prompt that the benchmark names."""
+        images = [{"type": "image", "value": path} for path in self.image_paths(row)]
+        return PROMPTS[self.info.benchmark.prompt](row, images, self.table.where(row))
+
+    def image_paths(self, row: Record) -> list[str]:
+        """Return the files of a row's images, also for models that make their own prompts."""
+        return self.table.write_images(row)
+
+    def prompt(self, row: Record) -> tuple[Message, ...]:
+        """Return the conversation that a row asks for.
+
+        Raises:
+            DataError: If the row has no usable prompt: a broken image, a name that leaves the folder.
+        """
+        return to_messages(self.build_prompt(row), self.table.where(row))
+
+    def shards(self) -> Sequence[QuestionShard]:
+        """Return the whole table as one shard."""
+        return [QuestionShard(self.info.name, self.table)]
+
+    def signature(self) -> str:
+        """Digest all that is asked: the table, the images that it names, and how it asks."""
+        files = [Path(self.info.source), *self.table.image_files()]
+        return digest_json([self.info.benchmark.prompt, [file_digest(path).hex() for path in files]])

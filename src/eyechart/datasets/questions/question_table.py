@@ -1,0 +1,144 @@
+"""The rows of a benchmark, checked and numbered, and the images that they hold or name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from eyechart.datasets.questions.folders import image_folder, inside, lmu_data_root
+from eyechart.datasets.questions.images import SHARED, decode_cell, write_image
+from eyechart.datasets.questions.rows import Record, RowTable
+from eyechart.errors import DataError
+from eyechart.io.media import ImageRef
+from eyechart.io.untrusted import is_file
+from eyechart.metrics.cells import as_text, text_list
+from eyechart.types import Notice
+
+_INTEGER = re.compile(r"-?(?:0|[1-9]\d{0,17})")
+
+
+class QuestionTable:
+    """A table with an index, images in cells or beside it, and questions."""
+
+    def __init__(self, name: str, table: RowTable, *, file: Path | None = None, skip_noimg: bool = True) -> None:
+        self.name, self.file = name, file
+        self.image_root = image_folder(name)
+        self.notices: list[Notice] = []
+        self.meta_only = "image" not in table
+        self.data = self._numbered(self._with_images(table) if skip_noimg else table)
+        self._positions = {as_text(row["index"]): i for i, row in enumerate(self.data.rows)}
+
+    @property
+    def rows(self) -> list[Record]:
+        """Return the rows."""
+        return self.data.rows
+
+    def row(self, index: str) -> Record:
+        """Return the row with an index."""
+        return self.rows[self._positions[index]]
+
+    def where(self, row: Record) -> str:
+        """Name a row in messages."""
+        return f"{self.name}: row {as_text(row.get('index'))!r}"
+
+    def write_images(self, row: Record) -> list[str]:
+        """Write a row's images to the image folder and return their paths, or return the paths that it names.
+
+        Raises:
+            DataError: If a cell is no image, or a name leaves the folder.
+        """
+        if not row.has("image"):
+            return [self._named_image(name) for name in text_list(row.get("image_path"))]
+        cells = self._image_cells(row)
+        paths = []
+        for cell, name in zip(cells, self._image_names(row, len(cells)), strict=True):
+            path = inside(self.image_root, name, self.where(row))
+            write_image(cell, path, self.where(row))
+            paths.append(str(path))
+        return paths
+
+    def first_image(self, row: Record) -> ImageRef | None:
+        """Return a row's first image; none if it has none, or none that could be found.
+
+        What is wrong with it is told when the question is asked: predictions can be scored without images.
+        """
+        where = self.where(row)
+        if not row.has("image"):
+            return next((ImageRef.from_path(path) for path in self._named_files(row)), None)
+        try:
+            return next((ImageRef(where, data=decode_cell(cell, where)) for cell in self._image_cells(row)), None)
+        except DataError:
+            return None
+
+    def image_files(self) -> list[Path]:
+        """List the files that rows name in place of holding images, those that are there."""
+        named = (path for row in self.rows if not row.has("image") for path in self._named_files(row))
+        return list(dict.fromkeys(named))
+
+    def _named_files(self, row: Record) -> Iterator[Path]:
+        for name in text_list(row.get("image_path")):
+            try:
+                path = Path(self._named_image(name))
+            except DataError:
+                continue  # it leaves the folder: an error when the question is asked
+            if path.is_absolute():
+                yield path
+
+    def _image_cells(self, row: Record) -> list[str]:
+        cell = as_text(row["image"])
+        if len(cell) <= SHARED:
+            owner = self._positions.get(cell)
+            lender = self.rows[owner] if owner is not None else None
+            if lender is None or not lender.has("image") or len(as_text(lender["image"])) <= SHARED:
+                raise DataError(
+                    f"{self.where(row)}: the image {cell!r} is neither base64 nor the index of a row with an image."
+                )
+            cell = as_text(lender["image"])
+        return text_list(cell)
+
+    def _image_names(self, row: Record, count: int) -> list[str]:
+        if row.has("image_path"):
+            names = text_list(row["image_path"])
+            if len(names) != count:
+                raise DataError(f"{self.where(row)}: {count} images but {len(names)} names in image_path.")
+            return names
+        index = as_text(row["index"])
+        return [f"{index}.png"] if count == 1 else [f"{index}_{i}.png" for i in range(count)]
+
+    def _named_image(self, name: str) -> str:
+        """Find an image that a row only names: in the image folder, or beside the table."""
+        folders = [self.image_root, lmu_data_root(), *([self.file.parent] if self.file else [])]
+        for folder in folders:
+            try:
+                path = inside(folder, name, f"{self.name}: image_path")
+            except DataError:
+                if folder is folders[-1]:
+                    raise
+                continue
+            if is_file(path):
+                return str(path.absolute())
+        return name
+
+    def _with_images(self, table: RowTable) -> RowTable:
+        if self.meta_only:
+            return table
+        kept = [row for row in table.rows if row.has("image")]
+        lost = len(table) - len(kept)
+        if lost:
+            self.notices.append(Notice("rows_without_image", lost, f"{lost} rows have no image and are not asked."))
+        return RowTable(kept, table.columns)
+
+    def _numbered(self, table: RowTable) -> RowTable:
+        """Check the index; it is made of integers only if every row's is one (``007`` is a text)."""
+        if "index" not in table:
+            raise DataError(f"{self.name}: there is no column 'index'.", advice="Number the rows.")
+        index = [as_text(value) for value in table["index"]]
+        seen: set[str] = set()
+        for value in index:
+            if not value or value in seen:
+                what = f"the index {value!r} occurs twice" if value else "a row has no index"
+                raise DataError(f"{self.name}: {what}.", advice="Give each row its own index.")
+            seen.add(value)
+        table["index"] = [int(v) for v in index] if all(map(_INTEGER.fullmatch, index)) else index
+        return table

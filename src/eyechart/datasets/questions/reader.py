@@ -1,0 +1,99 @@
+"""From a name to a benchmark of questions: the catalogue, other people's classes, or a table of one's own."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+from eyechart.datasets.choose import LanguageError
+from eyechart.datasets.questions.benchmarks import QuestionBenchmark, known_benchmarks
+from eyechart.datasets.questions.dataset import QuestionDataset, QuestionInfo
+from eyechart.datasets.questions.download import fetch
+from eyechart.datasets.questions.folders import inside, lmu_data_root
+from eyechart.datasets.questions.own_classes import open_class
+from eyechart.datasets.questions.own_tables import benchmark_of, class_of, is_question_table, table_file
+from eyechart.datasets.questions.prompts import fill_questions
+from eyechart.datasets.questions.question_table import QuestionTable
+from eyechart.datasets.questions.tsv import read_header, read_tsv
+from eyechart.datasets.registry import BENCHMARKS
+from eyechart.errors import DataError, UsageError
+from eyechart.languages import canonical
+from eyechart.plugins import PYTHON, split_own
+from eyechart.types import DatasetSpec
+
+
+def question_names() -> list[str]:
+    """List the benchmarks that are known by name."""
+    return [*known_benchmarks(), *BENCHMARKS.names()]
+
+
+def find_questions(name: str) -> tuple[str, str] | None:
+    """Return the name and place of a benchmark of questions; None if it is something else.
+
+    No file is read but for the first line of a table. The place is empty where the name says it all.
+    """
+    if name in question_names():
+        return name, ""
+    if name.startswith(PYTHON):
+        return split_own(name, "benchmark")[1], name
+    path = table_file(name)
+    return (path.stem, str(path)) if path is not None and is_question_table(read_header(path)) else None
+
+
+def open_questions(spec: DatasetSpec) -> QuestionDataset:
+    """Open a benchmark, downloaded if need be.
+
+    Raises:
+        LanguageError: If another language than the table's own is asked for.
+        DataError: If the file cannot be downloaded, or is no benchmark.
+    """
+    _check_settings(spec)
+    known = known_benchmarks().get(spec.name) if not spec.root else None
+    if known is not None:
+        return _open_known(known, spec)
+    if not spec.root or spec.root.startswith(PYTHON):
+        return open_class(BENCHMARKS.load(spec.root or spec.name), spec)
+    path = Path(spec.root)
+    if not path.is_file():
+        raise DataError(f"There is no table {path}.", advice="Check the path.")
+    dataset_class = class_of(read_header(path), path)
+    table = read_questions(spec.name, path, dataset_class == "CustomCaptionDataset")
+    return QuestionDataset(_info(spec, path, benchmark_of(spec.name, dataset_class, table.data)), lambda: table)
+
+
+def _open_known(known: QuestionBenchmark, spec: DatasetSpec) -> QuestionDataset:
+    path = known_file(known, offline=bool(spec.options.get("offline")))
+    return QuestionDataset(_info(spec, path, known), partial(read_questions, known.name, path, known.kind == "Caption"))
+
+
+def known_file(known: QuestionBenchmark, *, offline: bool = False) -> Path:
+    """Return the file of a benchmark of the catalogue, downloaded if need be."""
+    path = inside(lmu_data_root(), f"{known.name}.tsv", "the benchmark's name")
+    if offline and not path.is_file():
+        raise DataError(f"There is no {path}, and nothing is fetched with --offline.", advice=f"Get {known.url}.")
+    return fetch(known.url, path, known.md5)
+
+
+def read_questions(name: str, path: Path, captions: bool) -> QuestionTable:
+    """Read the table of a benchmark."""
+    table = QuestionTable(name, read_tsv(path), file=path)
+    if captions:
+        fill_questions(table.data)
+    return table
+
+
+def _info(spec: DatasetSpec, path: Path, benchmark: QuestionBenchmark) -> QuestionInfo:
+    return QuestionInfo(name=spec.name, kind="questions", split=spec.split, source=str(path), benchmark=benchmark)
+
+
+def _check_settings(spec: DatasetSpec) -> None:
+    """Refuse what a table of questions cannot follow, rather than to do nothing about it."""
+    if canonical(spec.language) != "en":
+        raise LanguageError(
+            f"{spec.name} is asked in its own language, not in {spec.language!r}.",
+            advice="Leave --language out; a benchmark in another language has another name.",
+        )
+    if spec.split != "test":
+        raise UsageError(
+            f"{spec.name} has no split {spec.split!r}: a table is read whole.", advice="Leave --split out."
+        )

@@ -1,0 +1,165 @@
+"""Rows and tables that work like a data frame where benchmark recipes need it, without a data frame library."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
+from typing import TYPE_CHECKING, Any, Literal
+
+from eyechart.io.cells import csv_text
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Cell = Any
+Fetch = Callable[[str], str]
+
+
+class _Stored:
+    """Stands for a cell that stays in its file until somebody asks."""
+
+    def __repr__(self) -> str:
+        return "<stored>"
+
+
+STORED = _Stored()
+
+
+class Record(MutableMapping[str, Cell]):
+    """One row: ``row["question"]``, ``row.get("hint")``, ``"A" in row``. A missing cell is None, all others are text.
+
+    Large cells (images) are read from their file each time they are asked for, and never kept.
+    """
+
+    __slots__ = ("_cells", "_fetch")
+
+    def __init__(self, cells: Mapping[str, Cell], fetch: Fetch | None = None) -> None:
+        self._cells = dict(cells)
+        self._fetch = fetch
+
+    def __getitem__(self, column: str) -> Cell:
+        value = self._cells[column]
+        return self._fetch(column) if value is STORED and self._fetch else value
+
+    def __setitem__(self, column: str, value: Cell) -> None:
+        self._cells[column] = value
+
+    def __delitem__(self, column: str) -> None:
+        del self._cells[column]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._cells)
+
+    def __len__(self) -> int:
+        return len(self._cells)
+
+    def __repr__(self) -> str:
+        return f"Record({self._cells!r})"
+
+    def has(self, column: str) -> bool:
+        """Tell whether a cell is there, without reading it."""
+        return self._cells.get(column) is not None
+
+    def to_dict(self) -> dict[str, Cell]:
+        """Return all cells, large ones included."""
+        return dict(self)
+
+    def is_large(self, column: str) -> bool:
+        """Tell whether a cell was left in its file."""
+        return self._cells.get(column) is STORED
+
+    def without(self, *columns: str) -> dict[str, Cell]:
+        """Return all cells but some, such as the images, which are not read then."""
+        return {key: self[key] for key in self._cells if key not in columns}
+
+
+class RowTable:
+    """Rows with columns. ``table["answer"]``, ``table.iloc[3]``, ``"split" in table`` and ``len`` as in pandas."""
+
+    def __init__(self, rows: Iterable[Mapping[str, Cell]], columns: Iterable[str] | None = None) -> None:
+        self.rows = [row if isinstance(row, Record) else Record(row) for row in rows]
+        found = dict.fromkeys(columns) if columns is not None else dict.fromkeys(key for r in self.rows for key in r)
+        self.columns = list(found)
+        for row in self.rows:
+            for column in self.columns:
+                row.setdefault(column, None) if column not in row else None
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.columns)
+
+    def __contains__(self, column: object) -> bool:
+        return column in self.columns
+
+    def __getitem__(self, column: str) -> list[Cell]:
+        if column not in self.columns:
+            raise KeyError(column)
+        return [row[column] for row in self.rows]
+
+    def __setitem__(self, column: str, values: Iterable[Cell]) -> None:
+        given = list(values)
+        if len(given) != len(self.rows):
+            raise ValueError(f"{len(given)} values for the column {column!r} of {len(self.rows)} rows")
+        for row, value in zip(self.rows, given, strict=True):
+            row[column] = value
+        if column not in self.columns:
+            self.columns.append(column)
+
+    @property
+    def iloc(self) -> list[Record]:
+        """Rows by position."""
+        return self.rows
+
+    def keys(self) -> list[str]:
+        """List the columns."""
+        return list(self.columns)
+
+    def iterrows(self) -> Iterator[tuple[int, Record]]:
+        """Yield positions and rows."""
+        return enumerate(self.rows)
+
+    def pop(self, column: str) -> list[Cell]:
+        """Remove a column and return it."""
+        values = self[column]
+        self.columns.remove(column)
+        for row in self.rows:
+            del row[column]
+        return values
+
+    def to_dict(self, orient: Literal["records"] = "records") -> list[dict[str, Cell]]:  # noqa: ARG002 - as pandas spells it
+        """Return the rows as plain dicts."""
+        return [row.to_dict() for row in self.rows]
+
+    def to_csv(self) -> str:
+        """Write the table as CSV; a missing cell is empty."""
+        return csv_text([self.columns, *([row[name] for name in self.columns] for row in self.rows)])
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return a pandas data frame; the words NA, None and nan stay words."""
+        import pandas as pd
+
+        return pd.DataFrame(self.to_dict(), columns=self.columns)
+
+
+def as_table(data: Any) -> RowTable:
+    """Return a table of ours from one of ours, a pandas data frame or a list of mappings."""
+    if isinstance(data, RowTable):
+        return data
+    if hasattr(data, "to_dict") and hasattr(data, "columns"):
+        return RowTable([{key: plain(value) for key, value in row.items()} for row in data.to_dict("records")])
+    return RowTable(data)
+
+
+def as_record(line: Any) -> Record:
+    """Return a row of ours from one of ours, a dict or a pandas series."""
+    if isinstance(line, Record):
+        return line
+    return Record({str(key): plain(value) for key, value in dict(line).items()})
+
+
+def plain(value: Any) -> Cell:
+    """Turn pandas' missing values into None."""
+    unknown = type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, float) and math.isnan(value))
+    return None if unknown else value

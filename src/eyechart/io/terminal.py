@@ -1,0 +1,54 @@
+"""The way to the terminal: what others wrote arrives there as text that is seen, never as an order to the terminal."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, TextIO
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Control characters but tab and line feed, what turns the direction of writing around, and halves of characters."""
+
+
+def visible(text: str) -> str:
+    r"""Write control characters so that they are seen and do nothing: ``\x1b``, ``\u202e``."""
+    return _UNSEEN.sub(lambda found: _code(ord(found[0])), text)
+
+
+def _code(point: int) -> str:
+    return f"\\x{point:02x}" if point < 256 else f"\\u{point:04x}"
+
+
+def write_message(text: str, stream: TextIO) -> None:
+    """Write what is for people, in a terminal or in a log that somebody will open in one."""
+    _write(visible(text), stream)
+
+
+def write_output(text: str, stream: TextIO) -> None:
+    """Write what may be for a program: into a pipe or a file as it is, on a terminal visibly."""
+    _write(visible(text) if stream.isatty() else text, stream)
+
+
+def _write(text: str, stream: TextIO) -> None:
+    encoding = stream.encoding or "utf-8"
+    stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+    stream.flush()
+
+
+def make_console(**options: Any) -> Console:
+    """Return a rich console whose colours are its own: markup, emoji names and escapes in what it prints are text."""
+    from rich.console import Console, ConsoleOptions, RenderableType
+    from rich.segment import Segment
+    from rich.text import Text
+
+    class Safe(Console):
+        def render_str(self, text: str, **options: Any) -> Text:
+            return super().render_str(visible(text), **options)  # before its width is measured
+
+        def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Any:
+            for part in super().render(renderable, options):
+                yield part if part.control else Segment(visible(part.text), part.style)
+
+    return Safe(markup=False, emoji=False, highlight=False, **options)

@@ -1,0 +1,140 @@
+"""The ``python`` family of generators: any class with ``generate(message, dataset)``, by module path or by name."""
+
+from __future__ import annotations
+
+import inspect
+import io
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from eyechart.errors import EyechartError, ModelError, UsageError
+from eyechart.io.files import cache_root, write_cached
+from eyechart.io.media import ImageRef
+from eyechart.metrics.answers import split_thinking
+from eyechart.metrics.texts.choices import CHAT_FAILED, FAILED
+from eyechart.models.registry import OWN_GENERATORS
+from eyechart.plugins import PYTHON
+from eyechart.types import Answer, Message, ModelCard, ModelSpec, digest_json
+
+_OURS = ("dataset", "settings", "factory")
+"""Options that are not the class's own arguments."""
+
+
+class PythonGeneratorFamily:
+    """Classes of VLMEvalKit's form: ``python:module:Class``, or a name that a package registered.
+
+    ``options``: the keyword arguments of the class, and ``dataset``, the benchmark's name, which its methods are told.
+    """
+
+    wants_benchmark = True
+
+    def check(self, spec: ModelSpec) -> None:
+        """Refuse what cannot be imported or has no ``generate``."""
+        if not callable(getattr(find_class(spec.name), "generate", None)):
+            raise UsageError(f"{spec.name} has no method generate.", advice="Extend eyechart.vlm.BaseModel.")
+
+    def identity(self, spec: ModelSpec) -> str | None:
+        """Digest the module's source and the options; None if there is no source to look at."""
+        try:
+            source = _source(find_class(spec.name))
+        except UsageError:
+            return None  # there is no such class: `check` says so, and stored predictions need none
+        return digest_json([source, dict(spec.options)]) if source else None
+
+    def load(self, spec: ModelSpec) -> PythonGenerator:
+        """Make the model."""
+        return PythonGenerator(spec)
+
+
+class PythonGenerator:
+    """A model of VLMEvalKit's form as a generator."""
+
+    def __init__(self, spec: ModelSpec) -> None:
+        made = find_class(spec.name)
+        self.name = spec.name
+        self.dataset: str | None = spec.options.get("dataset")
+        self.model = made(**{key: value for key, value in spec.options.items() if key not in _OURS})
+        self.card = ModelCard(
+            family="python",
+            name=spec.name,
+            weights_digest=digest_json([spec.name, _source(made)]),
+            transform=digest_json(dict(spec.options)),
+            precision="unknown",
+            notes=("what the class loads is not known: delete stored answers when its weights change",),
+        )
+
+    def custom_prompt(self, dataset: str, image_paths: Callable[[Any], list[str]]) -> Callable[[Any], Any] | None:
+        """Return the model's own way to ask a dataset's questions, if it has one."""
+        if hasattr(self.model, "set_dump_image"):
+            self.model.set_dump_image(image_paths)
+        uses = getattr(self.model, "use_custom_prompt", None)
+        return partial(self.model.build_prompt, dataset=dataset) if uses is not None and uses(dataset) else None
+
+    def check_chat(self) -> None:
+        """Refuse conversations if the class cannot hold them.
+
+        Raises:
+            ModelError: If it has no ``chat_inner``, or no ``chat`` where it does not extend a base class.
+        """
+        extends = hasattr(self.model, "generate_inner")
+        if not callable(getattr(self.model, "chat_inner" if extends else "chat", None)):
+            raise ModelError(
+                f"{self.name} cannot hold a conversation.",
+                advice="Write chat_inner(message, dataset), which gets all turns, the user's last.",
+            )
+
+    def generate(self, messages: Sequence[Message]) -> Answer:
+        """Answer one conversation; what the model raises is this conversation's error."""
+        try:
+            said = self._answer(messages)
+        except EyechartError:
+            raise
+        except Exception as error:  # noqa: BLE001 - somebody else's code: its failure is recorded, the run goes on
+            return Answer("", error=f"{type(error).__name__}: {error}")
+        text = said["prediction"] if isinstance(said, dict) and "prediction" in said else said
+        if not isinstance(text, str):
+            return Answer("", error=f"generate returned {type(text).__name__}, not a text")
+        if text.startswith((FAILED, CHAT_FAILED)):
+            return Answer("", error=text)
+        answer, thinking = split_thinking(text)
+        return Answer(answer, thinking=thinking)
+
+    def _answer(self, messages: Sequence[Message]) -> Any:
+        if len(messages) == 1 or (len(messages) == 2 and messages[0].role == "system"):
+            marks = [{"role": "system"} if turn.role == "system" else {} for turn in messages]
+            items = [_item(part) | mark for turn, mark in zip(messages, marks, strict=True) for part in turn.parts]
+            return self.model.generate(items, dataset=self.dataset)
+        self.check_chat()
+        turns = [{"role": turn.role, "content": [_item(part) for part in turn.parts]} for turn in messages]
+        return self.model.chat(turns, dataset=self.dataset)
+
+
+def _item(part: str | ImageRef) -> dict[str, str]:
+    if isinstance(part, str):
+        return {"type": "text", "value": part}
+    return {"type": "image", "value": str(part.path if part.path and not part.box else _written(part))}
+
+
+def _written(image: ImageRef) -> Path:
+    """Write an image that is no file of its own, or only a part of one, for a class that takes paths."""
+    path = cache_root() / "images" / f"{image.digest().hex()}.png"
+    if not path.is_file():
+        stream = io.BytesIO()
+        image.decode().save(stream, "PNG")
+        write_cached(path, stream.getvalue())
+    return path
+
+
+def find_class(name: str) -> Any:
+    """Return the class behind ``python:module:Class``, ``module:Class`` or a registered name."""
+    return OWN_GENERATORS.load(f"{PYTHON}{name.removeprefix(PYTHON)}" if ":" in name else name)
+
+
+def _source(made: Any) -> str:
+    """Return the source of the module that a class is written in; empty where there is none, as in a notebook."""
+    try:
+        return inspect.getsource(inspect.getmodule(made) or made)
+    except (OSError, TypeError):
+        return ""

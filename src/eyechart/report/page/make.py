@@ -1,0 +1,122 @@
+"""One self-contained HTML file: the data, a style sheet and a script, nothing from elsewhere.
+
+Nothing from a result is ever markup: the data stands in blocks of JSON in which ``<`` cannot occur, and the script
+only makes text nodes of it. A content security policy allows this very script and style, and no connection.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import zlib
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from eyechart.io.files import write_atomic
+from eyechart.report.load import load_results
+from eyechart.report.page.payload import Payload, make_payload
+from eyechart.results import to_json
+
+SCRIPTS = (
+    "dom",
+    "format",
+    "data",
+    "averages",
+    "charts",
+    "copy",
+    "matrix",
+    "overview",
+    "benchmark",
+    "classes",
+    "confusion",
+    "curves",
+    "samples",
+    "sample",
+    "compare",
+    "runs",
+    "published",
+    "live",
+    "main",
+)
+"""The script's parts, in order; they share one scope."""
+
+
+def write_report(
+    arguments: Sequence[str | Path],
+    output: str | Path,
+    *,
+    references: Sequence[str] = (),
+    title: str = "Eyechart report",
+) -> Path:
+    """Write the page of result files and folders, as ``eyechart report`` does, and return its path."""
+    loaded = load_results(arguments)
+    payload = make_payload(loaded.found, skipped=loaded.skipped, references=references, title=title)
+    write_atomic(Path(output), make_page(payload))
+    return Path(output)
+
+
+def make_page(payload: Payload, *, live: bool = False) -> bytes:
+    """Write the page. A live page may ask the server it came from, and only that one, for progress."""
+    style, script = _read("page.css"), _script()
+    policy = "; ".join(
+        [
+            "default-src 'none'",
+            f"script-src '{_digest(script)}'",
+            f"style-src '{_digest(style)}'",
+            "img-src data:",
+            "base-uri 'none'",
+            "form-action 'none'",
+            *(["connect-src 'self'"] if live else []),
+        ]
+    )
+    overview = payload.overview | {"live": live}
+    blocks = [_json_block("overview", overview), _packed_block("pairs", payload.pairs)]
+    blocks += [_packed_block(f"chunk-{number}", chunk) for number, chunk in enumerate(payload.chunks)]
+    parts = {
+        "policy": html.escape(policy),
+        "title": html.escape(str(overview["title"])),
+        "style": style,
+        "data": "\n".join(blocks),
+        "script": script,
+    }
+    page = _read("page.html")
+    for name, text in parts.items():
+        page = page.replace(f"<!--{name}-->", text, 1)
+    return page.encode()
+
+
+def _script() -> str:
+    body = "\n".join(_read(f"{name}.js") for name in SCRIPTS)
+    return f'(() => {{\n"use strict";\n{body}\n}})();'
+
+
+def _read(name: str) -> str:
+    return resources.files("eyechart.report.page").joinpath("templates", name).read_text(encoding="utf-8")
+
+
+def _digest(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def _json_block(name: str, value: Any) -> str:
+    """JSON inside a script element: without ``<`` it can neither end the element nor start a comment."""
+    text = _to_json(value).replace("<", "\\u003c")
+    return f'<script type="application/json" id="{name}">{text}</script>'
+
+
+def _packed_block(name: str, value: Any) -> str:
+    """Deflated JSON in base64, which the page unpacks with the browser's own DecompressionStream."""
+    packed = base64.b64encode(zlib.compress(_to_json(value).encode(), 9)).decode()
+    return f'<script type="text/plain" id="{name}">{packed}</script>'
+
+
+def _to_json(value: Any) -> str:
+    """ASCII only, so that half characters in hostile texts cannot break it; NaN becomes null (the slow way, rarely)."""
+    try:
+        return json.dumps(value, allow_nan=False, separators=(",", ":"))
+    except ValueError:
+        return json.dumps(json.loads(to_json(value)), separators=(",", ":"))

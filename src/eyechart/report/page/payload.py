@@ -1,0 +1,166 @@
+"""Everything the page shows, as plain values: an overview, one chunk for each benchmark, and the comparisons."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from itertools import combinations
+from typing import Any
+
+from eyechart.errors import ResultError
+from eyechart.report.averages import AVERAGES, average
+from eyechart.report.compare import Difference, compare_column, correct_for_many
+from eyechart.report.load import Found, Skipped
+from eyechart.report.page.chunks import make_chunk
+from eyechart.report.page.limits import Limits, cut
+from eyechart.report.page.overview import describe_benchmark, describe_model, describe_result, short
+from eyechart.report.pairing import RecordsCache
+from eyechart.report.ranking import SuiteScores, tied_with_best
+from eyechart.report.reference import load_reference, published_tables
+from eyechart.report.table import Column, ResultTable, best_of, make_table
+
+ALL_PAIRS = 12
+"""Up to so many models every pair is compared; of more, the best by average with each other and with all."""
+WORST = 200
+"""Mistakes of each result that are shown with what was found instead."""
+
+
+@dataclass(frozen=True)
+class Payload:
+    """The parts of the page's data; chunks are unpacked when they are needed."""
+
+    overview: dict[str, Any]
+    chunks: list[dict[str, Any]]
+    pairs: list[dict[str, Any]]
+
+
+@dataclass
+class _Gathered:
+    """What is collected while the benchmarks are gone through."""
+
+    suite: SuiteScores
+    pairs: list[tuple[int, int]]
+    marks: dict[tuple[int, str], dict[str, Any]] = field(default_factory=dict)
+    lines: dict[tuple[int, int], list[Difference]] = field(default_factory=dict)
+    chunks: list[dict[str, Any]] = field(default_factory=list)
+
+
+_DAMAGED = (AttributeError, IndexError, KeyError, TypeError, ValueError, OverflowError, RecursionError)
+"""What parts of a file raise that are of another kind, or nested deeper, than those that we write."""
+
+
+def make_payload(
+    found: Sequence[Found],
+    *,
+    skipped: Sequence[Skipped] = (),
+    references: Sequence[str] = (),
+    title: str = "Eyechart report",
+    limits: Limits | None = None,
+    version: str = "",
+) -> Payload:
+    """Turn results, and published ones if asked, into the data of the page."""
+    limits = limits or Limits()
+    everything = [*found, *(item for name in references for item in load_reference(name))]
+    table = make_table(everything)
+    cache = RecordsCache(table, keep=WORST, strict=False)
+    gathered = _Gathered(SuiteScores(table), choose_pairs(table))
+    for benchmark in range(len(table.benchmarks)):
+        try:
+            _gather(table, benchmark, cache, gathered, limits)
+        except _DAMAGED as error:
+            files = ", ".join(sorted({str(result.path) for result in table.by_benchmark[benchmark].values()}))
+            raise ResultError(
+                f"The details or records of one of {files} are damaged: {type(error).__name__}: {error}.",
+                advice="Write it again, or leave it out.",
+            ) from error
+        cache.forget(benchmark)
+    overview = {
+        "title": cut(title, 200),
+        "made": datetime.now(UTC).isoformat(timespec="minutes"),
+        "version": version,
+        "averages": [{"key": key, "heading": heading, "how": how} for key, (heading, how) in AVERAGES.items()],
+        "models": [describe_model(table, m) for m in range(len(table.models))],
+        "benchmarks": [
+            describe_benchmark(table, b, gathered.marks) | {"form": gathered.chunks[b].get("form", "")}
+            for b in range(len(table.benchmarks))
+        ],
+        "results": [describe_result(table, m, b) for m, b in sorted(table.cells)],
+        "ranking": (ranking := gathered.suite.ranking()) and asdict(ranking),
+        "published": [[asdict(part) for part in published_tables(name, table)] for name in references],
+        "notices": [*_notices(table, skipped), *cache.problems[:20]],
+        "pairs": len(gathered.lines),
+    }
+    return Payload(overview, gathered.chunks, _pairs(table, gathered))
+
+
+def choose_pairs(table: ResultTable) -> list[tuple[int, int]]:
+    """List the pairs of rows to compare: all, or those of the best models if there are too many."""
+    models = sorted({m for (m, _), found in table.cells.items() if found.result.records})
+    if len(models) <= ALL_PAIRS:
+        return list(combinations(models, 2))
+    mean = average(table, table.columns())
+    sign = -1 if mean.lower_is_better else 1
+    order = sorted(models, key=lambda m: sign * (mean.values[m] or 0.0), reverse=True)
+    top = set(order[:ALL_PAIRS])
+    return [(a, b) for a, b in combinations(models, 2) if {a, b} <= top or order[0] in (a, b)]
+
+
+def _gather(table: ResultTable, benchmark: int, cache: RecordsCache, gathered: _Gathered, limits: Limits) -> None:
+    """Read one benchmark's records once and take from them all that is needed."""
+    primary = [Column(benchmark, metric) for metric in table.primary[benchmark]]
+    for metric in table.metrics_of(benchmark):
+        gathered.marks[benchmark, metric] = _marks(table, Column(benchmark, metric), cache)
+    gathered.suite.add(primary, cache)
+    comparable = cache.comparable(primary[0]) if primary else {}
+    for column in primary:
+        for pair in gathered.pairs:
+            if comparable.keys() >= set(pair):
+                line = compare_column(table, column, pair, cache)
+                if line is not None:
+                    gathered.lines.setdefault(pair, []).append(line)
+    gathered.chunks.append(make_chunk(table.by_benchmark[benchmark], comparable, limits))
+
+
+def _marks(table: ResultTable, column: Column, cache: RecordsCache) -> dict[str, Any]:
+    """Say which models are best in a column and which cannot be told from the best, and how that is known."""
+    lower = table.lower_is_better(column)
+    best = best_of(table.values(column), lower=lower)
+    if not best:
+        return {}
+    tied = tied_with_best(table, column, cache)
+    if tied is not None:
+        return {"best": best, "tied": [m for m in tied if m not in best], "how": "paired"}
+    ends = {m: (x.low, x.high) for m, x in table.metrics_in(column).items() if x.low is not None and x.high is not None}
+    if best[0] not in ends:
+        return {"best": best, "tied": [], "how": ""}
+    low, high = ends[best[0]]
+    tied = [m for m, (start, end) in ends.items() if (start <= high if lower else end >= low) and m not in best]
+    return {"best": best, "tied": tied, "how": "overlap"}
+
+
+def _pairs(table: ResultTable, gathered: _Gathered) -> list[dict[str, Any]]:
+    place = {benchmark: i for i, benchmark in enumerate(table.benchmarks)}
+    return [
+        {"a": a, "b": b, "lines": [_difference(line, place[line.benchmark]) for line in correct_for_many(lines)]}
+        for (a, b), lines in gathered.lines.items()
+    ]
+
+
+def _difference(line: Difference, benchmark: int) -> dict[str, Any]:
+    numbers = {"first": line.first, "second": line.second, **asdict(line.paired), "p": float(f"{line.p_holm:.3g}")}
+    known = {"b": benchmark, "metric": line.metric, "verdict": line.verdict, "left_out": line.left_out}
+    return known | {key: short(value) if isinstance(value, float) else value for key, value in numbers.items()}
+
+
+def _notices(table: ResultTable, skipped: Sequence[Skipped]) -> list[str]:
+    notices = [f"{cut(item.reason, 300)}" for item in skipped[:20]]
+    if len(skipped) > 20:
+        notices.append(f"{len(skipped) - 20} more files are not results.")
+    for item in table.replaced[:20]:
+        result = item.result
+        notices.append(
+            f"{result.model} {result.pretrained} on {result.dataset} ({result.language}) occurs more than once: "
+            "the newest result is shown."
+        )
+    return notices

@@ -1,0 +1,59 @@
+// Averages over the rows and columns shown; the same rules as eyechart.report.averages, and a test compares the two.
+
+const SCALES = {
+  rank: (values, chance, lower) => {
+    const present = values.filter((value) => value !== null);
+    const rank = (value) => {
+      const before = present.filter((other) => (lower ? other < value : other > value)).length;
+      const equal = present.filter((other) => other === value).length;
+      return before + (equal + 1) / 2;
+    };
+    return values.map((value) => (value === null ? null : rank(value)));
+  },
+  chance: (values, chance, lower) => {
+    const turned = (value) => (value === null || !lower ? value : 1 - value);
+    const level = turned(chance);
+    const usable = level !== null && level >= 0 && level < 1;
+    return values.map((value) => (value === null || !usable ? null : (turned(value) - level) / (1 - level)));
+  },
+};
+
+function meanOf(values, strict = false) {
+  const present = values.filter((value) => value !== null);
+  if (!present.length || (strict && present.length < values.length)) return null;
+  return present.reduce((sum, value) => sum + value, 0) / present.length;
+}
+
+function averageOf(models, columns, how) {
+  const groups = new Map();
+  // Numbers of which less is better are averaged with each other, but never with others.
+  const lower = { rank: true, chance: false }[how] ?? (columns.length > 0 && columns.every(lowerIsBetter));
+  for (const column of columns) {
+    const values = models.map((m) => valueAt(m, column));
+    const chance = BENCHMARKS[column.b].chance[column.i];
+    const own = lowerIsBetter(column);
+    const scale = SCALES[how] || ((row) => (isFraction(row) && own === lower ? row : row.map(() => null)));
+    if (!groups.has(column.b)) groups.set(column.b, []);
+    groups.get(column.b).push(scale(values, chance, own));
+  }
+  const means = new Map([...groups].map(([b, rows]) => [b, models.map((_, j) => meanOf(rows.map((row) => row[j]), true))]));
+  const complete = [...means.keys()].filter((b) => means.get(b).every((value) => value !== null));
+  const used = complete.length ? complete : [...means.keys()];
+  const values = models.map((_, j) => {
+    const own = used.filter((b) => means.get(b)[j] !== null);
+    if (how !== "kind") return meanOf(own.map((b) => means.get(b)[j]));
+    const kinds = [...new Set(own.map((b) => BENCHMARKS[b].kind))];
+    return meanOf(kinds.map((kind) => meanOf(own.filter((b) => BENCHMARKS[b].kind === kind).map((b) => means.get(b)[j]))));
+  });
+  const leftOut = [...means.keys()].filter((b) => !used.includes(b));
+  return { values, used, leftOut, lower, note: averageNote(how, used, leftOut, complete.length > 0) };
+}
+
+function averageNote(how, used, leftOut, common) {
+  const { heading, how: made } = DATA.averages.find((part) => part.key === how);
+  const text = `${heading}: ${made}`;
+  if (!common) return `${text}. No benchmark has all models: each model's own are averaged, so compare with care.`;
+  const left = leftOut.map((b) => BENCHMARKS[b].label).join(", ");
+  const missing = left ? `; left out, as not every model has a usable value: ${left}` : "";
+  return `${text}, over ${used.length} that every model has${missing}.`;
+}

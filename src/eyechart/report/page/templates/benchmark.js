@@ -1,0 +1,116 @@
+// One benchmark: all models, then one model's classes, confusions, curves, prompts, calibration and samples.
+
+async function benchmarkView(main, b, params) {
+  const benchmark = BENCHMARKS[b];
+  const models = modelsOf(b);
+  const chunk = await chunkOf(b);
+  const ranked = [...models].sort(byColumn({ b, i: benchmark.primary[0] ?? 0 }));
+  const withSamples = chunk.samples ? ranked.filter((m) => chunk.samples.models.includes(m)) : [];
+  const asked = params.has("model") ? Number(params.get("model")) : -1;
+  const view = { b, chunk, metric: benchmark.primary[0] ?? 0, m: withSamples.includes(asked) ? asked : withSamples[0] ?? ranked[0], list: null };
+  const ranking = h("div", {});
+  const detail = h("div", {});
+  const facts = [
+    benchmark.task,
+    `language ${benchmark.language}`,
+    benchmark.split && `split ${benchmark.split}`,
+    benchmark.n > 0 && count(benchmark.n, "sample"),
+  ].filter(Boolean);
+  replace(
+    main,
+    h("p", { class: "crumb" }, h("a", { href: "#/" }, "Overview")),
+    h("h1", {}, data(benchmark.label)),
+    h("p", { class: "lead" }, facts.map((fact, k) => [k > 0 && " · ", data(fact)])),
+    ranking,
+    detail,
+  );
+  const draw = () => {
+    drawBenchmarkRanking(ranking, view, draw);
+    drawBenchmarkDetail(detail, view, draw);
+  };
+  draw();
+}
+
+function drawBenchmarkRanking(target, view, redraw) {
+  const { b } = view;
+  const benchmark = BENCHMARKS[b];
+  const column = { b, i: view.metric };
+  const chance = benchmark.chance[view.metric];
+  const reachable = benchmark.reachable[view.metric];
+  const percent = columnPercent(column);
+  const marks = benchmark.marks[view.metric] || {};
+  const rows = modelsOf(b)
+    .filter((m) => valueAt(m, column) !== null)
+    .sort(byColumn(column))
+    .map((m) => ({
+      label: [MODELS[m].label, ...resultOf(m, b).fewer].join(", "),
+      value: valueAt(m, column),
+      low: resultOf(m, b).low[view.metric],
+      high: resultOf(m, b).high[view.metric],
+      mark: `${m === view.m ? "chosen " : ""}${(marks.best || []).includes(m) ? "best" : (marks.tied || []).includes(m) ? "tied" : ""}`,
+      onclick: () => openResult(m, b),
+    }));
+  replace(
+    target,
+    h(
+      "div",
+      { class: "toolbar" },
+      select("Metric", benchmark.metrics.map((name, i) => [i, name]), view.metric, (value) => {
+        view.metric = Number(value);
+        redraw();
+      }),
+      copyMenu(() => rankingGrid(b)),
+    ),
+    dotPlot(`${benchmark.label}, ${benchmark.metrics[view.metric]} by model`, rows, {
+      percent,
+      reference: chance,
+      referenceLabel: "chance",
+    }),
+    h("p", { class: "note" }, `Lines are 95 % intervals. ${lowerIsBetter(column) ? "Lower is better. " : ""}${chance === null ? "" : `Chance is ${number(chance, 2, percent)}. `}${reachable === null ? "" : `The best that any model can reach is ${number(reachable, 2, percent)}. `}A row opens that model's result.`),
+  );
+}
+
+// Every metric of every model, for copying.
+function rankingGrid(b) {
+  const benchmark = BENCHMARKS[b];
+  const columns = benchmark.metrics.map((_, i) => ({ b, i }));
+  const models = modelsOf(b);
+  const best = new Set();
+  const texts = columns.map((column, c) => {
+    const values = models.map((m) => valueAt(m, column));
+    for (const r of bestOf(values, lowerIsBetter(column))) best.add(`${r}/${c + 1}`);
+    return values.map((value) => number(value, 1, isFraction(values)));
+  });
+  return { header: ["model", ...benchmark.metrics], rows: models.map((m, r) => [MODELS[m].label, ...texts.map((column) => column[r])]), best, note: `${benchmark.label}, ${benchmark.task}` };
+}
+
+function drawBenchmarkDetail(target, view, redraw) {
+  const { b, chunk } = view;
+  const options = modelsOf(b).map((m) => [m, MODELS[m].label]);
+  const choose = select("Model", options, view.m, (value) => {
+    view.m = Number(value);
+    view.list = null;
+    redraw();
+    document.getElementById("model-detail")?.querySelector("select")?.focus();
+  });
+  const described = chunk.results[view.m];
+  replace(
+    target,
+    h("div", { class: "toolbar sticky", id: "model-detail" }, choose, button("Result, settings and command", () => openResult(view.m, b))),
+    incidents(described),
+    curvesSection(view),
+    classesSection(view),
+    confusionSection(view),
+    h("div", { class: "pair" }, promptsSection(view), calibrationSection(view)),
+    samplesSection(view),
+  );
+}
+
+function incidents(described) {
+  const lines = [
+    ...described.notices.map((notice) => h("li", {}, data(notice.message))),
+    ...described.failures.map((failure) => h("li", {}, "Not used: ", data(failure.id), " – ", data(failure.reason))),
+    described.failed > described.failures.length && h("li", {}, `and ${described.failed - described.failures.length} more`),
+  ].filter(Boolean);
+  return lines.length > 0 && h("details", { class: "notices", open: lines.length < 6 }, h("summary", {}, "Warnings and failures"), h("ul", {}, lines));
+}

@@ -1,0 +1,130 @@
+// Two models on the same samples, and ranks over the suite. All numbers were computed when the page was made.
+
+async function compareView(main, params) {
+  const pairs = await unpack("pairs");
+  const known = [...new Set(pairs.flatMap((pair) => [pair.a, pair.b]))].sort((a, b) => a - b);
+  const ranking = DATA.ranking;
+  const byMean = ranking ? ranking.models : known;
+  const pick = (name, fallback) => (params.has(name) && known.includes(Number(params.get(name))) ? Number(params.get(name)) : fallback);
+  const a = pick("a", byMean[1] ?? known[0]);
+  const b = pick("b", byMean[0] ?? known[1]);
+  const options = known.map((m) => [m, MODELS[m].label]);
+  const target = h("div", {});
+  replace(
+    main,
+    h("h1", {}, "Compare"),
+    h("p", { class: "lead" }, "Both models are judged on the very same samples."),
+    h("div", { class: "toolbar" }, select("A", options, a, (value) => go(`#/compare?a=${value}&b=${b}`)), select("B", options, b, (value) => go(`#/compare?a=${a}&b=${value}`)), button("Swap", () => go(`#/compare?a=${b}&b=${a}`))),
+    target,
+    rankingSection(),
+  );
+  drawPair(target, pairs, a, b);
+}
+
+// A line as the report wrote it, or as it reads when the two models change places.
+function readLine(line, swap) {
+  const percent = isFraction([line.first, line.second]);
+  if (!swap) return { ...line, percent };
+  const minus = (value) => (value === null ? null : -value);
+  const turned = { better: "worse", worse: "better" }[line.verdict] || line.verdict;
+  const numbers = { first: line.second, second: line.first, difference: -line.difference, low: minus(line.high), high: minus(line.low) };
+  return { ...line, ...numbers, percent, only_first: line.only_second, only_second: line.only_first, verdict: turned };
+}
+
+function samplesOf(line) {
+  const left = line.left_out > 0 ? `, ${line.left_out} left out` : "";
+  return `${line.n}${line.units === line.n ? "" : ` in ${line.units}`}${left}`;
+}
+
+function drawPair(target, pairs, a, b) {
+  if (a === b) return replace(target, h("p", { class: "empty" }, "Choose two different models."));
+  const pair = pairs.find((part) => (part.a === a && part.b === b) || (part.a === b && part.b === a));
+  if (!pair) {
+    return replace(target, h("p", { class: "empty" }, "With this many models only the best are compared with each other. Run: "), h("code", { class: "command" }, "eyechart compare RESULTS_OF_A RESULTS_OF_B"));
+  }
+  const lines = pair.lines.map((line) => readLine(line, pair.a !== a));
+  const better = lines.filter((line) => line.verdict === "better").length;
+  const worse = lines.filter((line) => line.verdict === "worse").length;
+  const title = (line) => `${BENCHMARKS[line.b].label} ${BENCHMARKS[line.b].short[BENCHMARKS[line.b].metrics.indexOf(line.metric)]}`;
+  const rows = lines.map((line) => ({ label: title(line), value: line.difference, low: line.low, high: line.high, percent: line.percent, mark: { better: "good", worse: "bad" }[line.verdict] || "tied", onclick: () => go(`#/benchmark/${line.b}?model=${b}`) }));
+  return replace(
+    target,
+    h("p", { class: "verdict-line" }, "B (", data(MODELS[b].label), ") is ", h("b", { class: "good-text" }, `better on ${better}`), ", ", h("b", { class: "bad-text" }, `worse on ${worse}`), ` and not separable on ${lines.length - better - worse} of ${lines.length}.`),
+    dotPlot(`Difference of B and A by benchmark, in points of a per cent`, rows, { zero: true }),
+    h("div", { class: "toolbar" }, copyMenu(() => pairGrid(lines, a, b, title))),
+    h(
+      "div",
+      { class: "scroll", tabindex: "0", role: "region", "aria-label": "Differences" },
+      h(
+        "table",
+        { class: "plain-table numbers" },
+        h("thead", {}, h("tr", {}, ["Benchmark", "A", "B", "B − A", "95 % interval", "p (Holm)", "only A / B right", "detectable", "n", "Verdict"].map((text) => h("th", { scope: "col" }, text)))),
+        h(
+          "tbody",
+          {},
+          lines.map((line) =>
+            h(
+              "tr",
+              {},
+              h("th", { scope: "row" }, h("a", { href: `#/benchmark/${line.b}?model=${b}` }, data(title(line)))),
+              h("td", {}, number(line.first, 1, line.percent), fewerNote(a, line.b)),
+              h("td", {}, number(line.second, 1, line.percent), fewerNote(b, line.b)),
+              h("td", {}, h("b", {}, signed(line.difference, 1, line.percent))),
+              h("td", {}, line.low === null ? "too few" : `${signed(line.low, 1, line.percent)} to ${signed(line.high, 1, line.percent)}`),
+              h("td", { title: line.test }, pText(line.p)),
+              h("td", {}, line.only_first === null ? "–" : `${line.only_first} / ${line.only_second}`),
+              h("td", {}, line.detectable === null ? "–" : number(line.detectable, 1, line.percent)),
+              h("td", {}, samplesOf(line)),
+              h("td", { class: { better: "good-text", worse: "bad-text" }[line.verdict] || "" }, { better: "B better", worse: "A better" }[line.verdict] || line.verdict),
+            ),
+          ),
+        ),
+      ),
+    ),
+    h("p", { class: "note" }, "Intervals and p are of one paired test, in which the captions of an image count as one (for rights and wrongs its statistic is McNemar's); p is corrected by Holm over the benchmarks of this pair. Detectable: the smallest true difference that so many samples find in 4 of 5 cases."),
+  );
+}
+
+function fewerNote(m, b) {
+  const { fewer } = resultOf(m, b);
+  return fewer.length > 0 && h("small", {}, ` ${fewer.join(", ")}`);
+}
+
+function pairGrid(lines, a, b, title) {
+  return {
+    header: ["benchmark", MODELS[a].label, MODELS[b].label, "difference", "low", "high", "p (Holm)"],
+    rows: lines.map((line) => [title(line), number(line.first, 2), number(line.second, 2), number(line.difference, 2), number(line.low, 2), number(line.high, 2), pText(line.p)]),
+    best: new Set(),
+    note: "Paired on the same samples; 95 % intervals in points of a per cent.",
+  };
+}
+
+function rankingSection() {
+  const ranking = DATA.ranking;
+  if (!ranking) return null;
+  const order = ranking.models.map((_, i) => i);
+  const models = ranking.models.length;
+  return h(
+    "section",
+    {},
+    h("h2", {}, "Ranks over the suite"),
+    h("p", {}, `Over ${count(ranking.benchmarks.length, "benchmark")} on which all ${models} models could be paired. A bar spans the ranks a model may have; all bars hold together with 95 % confidence.`),
+    chart("Rank intervals", (width) => {
+      const left = Math.min(width * 0.42, 14 + 7 * Math.max(...order.map((i) => MODELS[ranking.models[i]].label.length)));
+      const step = 26;
+      const height = order.length * step + 34;
+      const x = linear([1, models], [left + 20, width - 60]);
+      return canvasOf(
+        width,
+        height,
+        gridX(x, ticks(1, models, Math.min(models - 1, width / 60)).filter(Number.isInteger), 4, height - 24, String),
+        order.map((i, place) => {
+          const y = 4 + step * (place + 0.5);
+          const [low, high] = ranking.ranks[i];
+          const label = MODELS[ranking.models[i]].label;
+          return svg("g", { class: "row rank" }, svg("title", {}, `${label}: rank ${low === high ? low : `${low} to ${high}`}`), svg("text", { class: "name", x: left, y: y + 4, "text-anchor": "end" }, shorten(label, Math.floor(left / 6.6))), svg("line", { class: "band", x1: x(low), x2: x(high) + 0.01, y1: y, y2: y }), svg("text", { class: "value", x: width - 2, y: y + 4, "text-anchor": "end" }, number(ranking.means[i])));
+        }),
+      );
+    }),
+  );
+}

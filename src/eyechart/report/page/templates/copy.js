@@ -1,0 +1,61 @@
+// Tables as text; the same forms as eyechart.report.formats, and a test compares the two.
+
+const oneLine = (text) => text.split(/\s+/).filter(Boolean).join(" ");
+const markdownEscape = (text) =>
+  oneLine(text).replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll("\\", "\\\\").replaceAll("|", "\\|");
+const LATEX = { "\\": "\\textbackslash{}", "→": "$\\to$", "↓": "$\\downarrow$", "^": "\\textasciicircum{}", "~": "\\textasciitilde{}" };
+for (const character of "&%$#_{}") LATEX[character] = `\\${character}`;
+const latexEscape = (text) => [...oneLine(text)].map((character) => LATEX[character] ?? character).join("");
+
+// A grid is {header, rows, best: Set of "row/column", note}; the first column is text.
+const FORMATS = {
+  Markdown: (grid) => {
+    const cell = (text, r, c) => (grid.best.has(`${r}/${c}`) ? `**${markdownEscape(text)}**` : markdownEscape(text));
+    const rows = grid.rows.map((row, r) => row.map((text, c) => cell(text, r, c)));
+    const rule = grid.header.map((_, c) => (c === 0 ? "---" : "---:"));
+    const lines = [grid.header.map(markdownEscape), rule, ...rows].map((row) => `| ${row.join(" | ")} |\n`);
+    return lines.join("") + (grid.note ? `\n${grid.note}\n` : "");
+  },
+  LaTeX: (grid) => {
+    const cell = (text, r, c) => (grid.best.has(`${r}/${c}`) ? `\\textbf{${latexEscape(text)}}` : latexEscape(text));
+    return `${[
+      `% ${oneLine(grid.note || "made by eyechart build")}`,
+      `\\begin{tabular}{l${"r".repeat(grid.header.length - 1)}}`,
+      "\\toprule",
+      `${grid.header.map(latexEscape).join(" & ")} \\\\`,
+      "\\midrule",
+      ...grid.rows.map((row, r) => `${row.map((text, c) => cell(text, r, c)).join(" & ")} \\\\`),
+      "\\bottomrule",
+      "\\end{tabular}",
+    ].join("\n")}\n`;
+  },
+  CSV: (grid) => {
+    const quote = (text) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
+    return [grid.header, ...grid.rows].map((row) => `${row.map(quote).join(",")}\n`).join("");
+  },
+};
+
+async function copyText(text, what) {
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch {
+    // Pages opened from disk may not use the clipboard: the old way still works there.
+    const area = h("textarea", { class: "offscreen", "aria-hidden": "true", value: text });
+    (document.querySelector("dialog[open]") || document.body).append(area);
+    area.select();
+    document.execCommand("copy");
+    area.remove();
+  }
+  announce(`${what} copied`);
+}
+
+function copyMenu(makeGrid) {
+  return h(
+    "div",
+    { class: "copy", role: "group", "aria-label": "Copy the table" },
+    h("span", { class: "hint", "aria-hidden": "true" }, "Copy"),
+    Object.keys(FORMATS).map((name) =>
+      button(name, () => copyText(FORMATS[name](makeGrid()), name), { class: "quiet", "aria-label": `Copy as ${name}` }),
+    ),
+  );
+}

@@ -1,0 +1,117 @@
+// The data of the page: the overview at once, the chunk of a benchmark when it is opened.
+
+// A name with marks that turn the direction of text is wrapped so that it turns only itself, wherever it is written.
+function isolated(key, value) {
+  return typeof value === "string" && /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/.test(value) ? `\u2068${value}\u2069` : value;
+}
+
+const DATA = JSON.parse(document.getElementById("overview").textContent, isolated);
+const MODELS = DATA.models;
+const BENCHMARKS = DATA.benchmarks;
+const RESULTS = new Map();
+for (const [m, b, values, low, high, notices, fewer, differs] of DATA.results) {
+  RESULTS.set(`${m}/${b}`, { m, b, values, low, high, notices, fewer, differs });
+}
+
+function resultOf(m, b) {
+  return RESULTS.get(`${m}/${b}`);
+}
+
+function modelsOf(b) {
+  return MODELS.map((_, m) => m).filter((m) => resultOf(m, b));
+}
+
+const unpacked = new Map();
+
+async function unpack(id) {
+  if (!unpacked.has(id)) unpacked.set(id, decode(document.getElementById(id).textContent));
+  return unpacked.get(id);
+}
+
+async function decode(text) {
+  if (typeof DecompressionStream === "undefined") throw new Error("This browser is too old to unpack the samples.");
+  const bytes = Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return new Response(stream).json();
+}
+
+function chunkOf(b) {
+  return unpack(`chunk-${b}`);
+}
+
+// A column is one metric of one benchmark.
+function allColumns(metric) {
+  return BENCHMARKS.flatMap((benchmark, b) => {
+    const metrics = metric === "" ? benchmark.primary : [benchmark.metrics.indexOf(metric)].filter((i) => i >= 0);
+    return metrics.map((i) => ({ b, i }));
+  });
+}
+
+function valueAt(m, column) {
+  const result = resultOf(m, column.b);
+  const value = result ? result.values[column.i] : null;
+  return value === undefined ? null : value;
+}
+
+function lowerIsBetter(column) {
+  return BENCHMARKS[column.b].lower[column.i];
+}
+
+// Compare two models by a column, the better one first.
+function byColumn(column) {
+  const worst = lowerIsBetter(column) ? Infinity : -Infinity;
+  const value = (m) => valueAt(m, column) ?? worst;
+  return (x, y) => (value(x) === value(y) ? 0 : lowerIsBetter(column) === value(x) < value(y) ? -1 : 1);
+}
+
+// The positions of the best value; alone, nobody is best.
+function bestOf(values, lower) {
+  const present = values.filter((value) => value !== null);
+  const top = lower ? Math.min(...present) : Math.max(...present);
+  return present.length < 2 ? [] : values.map((value, i) => (value === top ? i : -1)).filter((i) => i >= 0);
+}
+
+function columnTitle(column) {
+  return `${BENCHMARKS[column.b].label} ${BENCHMARKS[column.b].short[column.i]}`;
+}
+
+function columnPercent(column) {
+  return isFraction(modelsOf(column.b).map((m) => valueAt(m, column)));
+}
+
+const METRICS = [...new Set(BENCHMARKS.flatMap((benchmark) => benchmark.metrics))];
+const KINDS = [...new Set(BENCHMARKS.map((benchmark) => benchmark.kind))];
+
+// ------------------------------------------------------------------ what is chosen on the page, kept over a reload
+
+const STATE = {
+  query: "",
+  metric: "",
+  average: "plain",
+  hiddenModels: [],
+  hiddenBenchmarks: [],
+  sort: { key: "average", best: true },
+  intervals: true,
+  shade: true,
+  scatterX: "",
+  scatterY: "average",
+  theme: "",
+};
+const STORE = `eyechart:${DATA.title}`;
+
+function loadState() {
+  try {
+    Object.assign(STATE, JSON.parse(sessionStorage.getItem(STORE) || "{}"));
+  } catch {
+    // Storage is off or damaged: the page works without it.
+  }
+  if (!METRICS.includes(STATE.metric)) STATE.metric = ""; // what another page of this name had
+}
+
+function saveState() {
+  try {
+    sessionStorage.setItem(STORE, JSON.stringify(STATE));
+  } catch {
+    // The same.
+  }
+}

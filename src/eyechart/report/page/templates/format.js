@@ -1,0 +1,45 @@
+// Numbers as people read them: fractions as per cent, everything else as it is.
+
+function isFraction(values) {
+  return values.every((value) => value === null || value === undefined || (value >= 0 && value <= 1));
+}
+
+function number(value, digits = 1, percent = true) {
+  if (value === null || value === undefined || !Number.isFinite(value)) return "";
+  return ((percent ? 100 : 1) * value).toFixed(digits);
+}
+
+function signed(value, digits = 1, percent = true) {
+  return `${value > 0 ? "+" : value < 0 ? "−" : "±"}${number(Math.abs(value), digits, percent)}`;
+}
+
+function range(low, high, digits = 1, percent = true) {
+  return low === null || high === null || low === undefined ? "" : `${number(low, digits, percent)} – ${number(high, digits, percent)}`;
+}
+
+function pText(p) {
+  return p < 0.001 ? "< 0.001" : p.toFixed(3);
+}
+
+function count(value, noun) {
+  return `${value.toLocaleString("en")} ${noun}${value === 1 ? "" : "s"}`;
+}
+
+function compact(value) {
+  if (value === null || value === undefined) return "–";
+  for (const [size, unit] of [[1e9, "B"], [1e6, "M"], [1e3, "k"]]) {
+    if (value >= size) return `${+(value / size).toPrecision(3)}${unit}`;
+  }
+  return `${+Number(value).toPrecision(3)}`;
+}
+
+function duration(seconds) {
+  if (!Number.isFinite(seconds)) return "";
+  if (seconds < 90) return `${Math.round(seconds)} s`;
+  if (seconds < 5400) return `${Math.round(seconds / 60)} min`;
+  return `${(seconds / 3600).toFixed(1)} h`;
+}
+
+function shorten(text, most) {
+  return text.length <= most ? text : `${text.slice(0, Math.max(1, most - 1))}…`;
+}

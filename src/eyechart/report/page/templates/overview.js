@@ -1,0 +1,196 @@
+// The first view: what was measured, the matrix, a scatter, languages side by side.
+
+function overview(main) {
+  const results = DATA.results.length;
+  if (!results) {
+    replace(main, h("h1", {}, data(DATA.title)), h("p", { class: "empty" }, "No results yet."));
+    return;
+  }
+  replace(
+    main,
+    h("h1", {}, data(DATA.title)),
+    h("p", { class: "lead" }, `${count(MODELS.length, "model")}, ${count(BENCHMARKS.length, "benchmark")}, ${count(results, "result")}.`),
+    notices(),
+    h("section", { "aria-labelledby": "matrix-title" }, h("h2", { id: "matrix-title", class: "offscreen" }, "Results"), toolbar(), h("div", { id: "matrix" })),
+    h("section", { id: "scatter" }),
+    languages(),
+  );
+  drawOverview();
+}
+
+function notices() {
+  const fewer = DATA.results.filter((row) => row[6].length).length;
+  const warnings = DATA.results.reduce((sum, row) => sum + row[5], 0);
+  const other = DATA.results.filter((row) => row[7].length).length;
+  const heads = [fewer > 0 && `${count(fewer, "result")} over fewer samples than listed`, warnings > 0 && count(warnings, "warning"), other > 0 && `${count(other, "result")} not comparable`, DATA.notices.length > 0 && `${count(DATA.notices.length, "note")} on files`].filter(Boolean);
+  const lines = [
+    fewer > 0 && h("li", {}, `${count(fewer, "result")} marked * ${fewer === 1 ? "is" : "are"} over fewer samples than listed, as some failed or were left out; `, h("a", { href: "#/results?only=fewer" }, "see which")),
+    warnings > 0 && h("li", {}, `${count(warnings, "warning")}; `, h("a", { href: "#/results?only=warnings" }, "read them")),
+    other > 0 && h("li", {}, `${count(other, "result")} marked ≠ used other data, prompts or task versions than the best of the column: do not compare them with it.`),
+    ...DATA.notices.map((text) => h("li", {}, data(text))),
+  ].filter(Boolean);
+  return lines.length > 0 && h("details", { class: "notices" }, h("summary", {}, heads.join(" · ")), h("ul", {}, lines));
+}
+
+function toolbar() {
+  const metric = select("Metric", [["", "primary metrics"], ...METRICS.map((name) => [name, name])], STATE.metric, (value) => change({ metric: value }));
+  const average = select("Average", DATA.averages.map((part) => [part.key, part.heading]), STATE.average, (value) => change({ average: value, sort: { key: "average", best: true } }));
+  return h(
+    "div",
+    { class: "toolbar" },
+    search("Filter models", STATE.query, (query) => change({ query })),
+    metric,
+    average,
+    picker("Models", MODELS.map((model) => [model.label, model.label]), "hiddenModels"),
+    picker("Benchmarks", BENCHMARKS.map((part) => [part.label + part.task, `${part.label} · ${part.kind}`]), "hiddenBenchmarks"),
+    h("div", { class: "checks" }, checkbox("Intervals", STATE.intervals, (intervals) => change({ intervals })), checkbox("Shading", STATE.shade, (shade) => change({ shade }))),
+    copyMenu(matrixGrid),
+  );
+}
+
+// A drop-down with a check box for each row or column.
+function picker(title, options, key) {
+  const summary = h("summary", {}, title);
+  const list = h("div", { class: "picker-list", role: "group", "aria-label": title });
+  const boxes = options.map(([name, text]) =>
+    checkbox(text, !STATE[key].includes(name), (on) => {
+      change({ [key]: on ? STATE[key].filter((other) => other !== name) : [...STATE[key], name] });
+      label();
+    }),
+  );
+  const all = (on) => {
+    for (const box of boxes) box.querySelector("input").checked = on;
+    change({ [key]: on ? [] : options.map(([name]) => name) });
+    label();
+  };
+  const label = () => replace(summary, title, " ", h("span", { class: "hint" }, `${options.length - STATE[key].length}/${options.length}`));
+  label();
+  fill(list, [h("div", { class: "picker-all" }, button("All", () => all(true), { class: "quiet" }), button("None", () => all(false), { class: "quiet" })), boxes]);
+  return h("details", { class: "picker" }, summary, list);
+}
+
+function change(values) {
+  Object.assign(STATE, values);
+  saveState();
+  drawOverview();
+}
+
+function drawOverview({ focus = "" } = {}) {
+  const target = document.getElementById("matrix");
+  if (!target) return;
+  const scrolled = target.firstElementChild ? target.firstElementChild.scrollLeft : 0;
+  const models = shownModels();
+  const columns = shownColumns();
+  const average = averageOf(models, columns, STATE.average);
+  average.byModel = new Map(models.map((m, j) => [m, average.values[j]]));
+  const sorted = sortedModels(models, columns, average);
+  const empty = !models.length ? "No model fits the filter." : !columns.length ? "No benchmark is chosen." : "";
+  replace(
+    target,
+    empty ? h("p", { class: "empty" }, empty) : h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Models by benchmarks" }, matrixTable(sorted, columns, average)),
+    h("p", { class: "note" }, average.note),
+    legend(columns),
+  );
+  if (!empty) target.firstElementChild.scrollLeft = scrolled;
+  if (focus) target.querySelector(`[data-sort="${focus}"]`)?.focus();
+  drawScatter(models, columns, average);
+}
+
+function legend(columns) {
+  const ways = new Set(columns.map((column) => (BENCHMARKS[column.b].marks[column.i] || {}).how));
+  return h(
+    "ul",
+    { class: "legend" },
+    h("li", {}, h("span", { class: "mark" }, "●"), " best of the column"),
+    ways.has("paired") && h("li", {}, h("span", { class: "mark" }, "○"), " not separable from the best (paired test on the same samples, 95 %, Holm over the column)"),
+    ways.has("overlap") && h("li", {}, h("span", { class: "mark" }, "○"), " where there are no samples to pair: the interval reaches that of the best"),
+    h("li", {}, "± half of the 95 % interval"),
+    columns.some(lowerIsBetter) && h("li", {}, "↓ lower is better"),
+    columns.some((column) => modelsOf(column.b).some((m) => resultOf(m, column.b).fewer.length)) && h("li", {}, h("span", { class: "mark" }, "*"), " over fewer samples than listed"),
+    h("li", {}, "A cell opens its metrics, settings and the command to repeat it."),
+  );
+}
+
+// ------------------------------------------------------------------------------------------------ scatter
+
+const AXES = [
+  ["parameters", "parameters", true],
+  ["image_size", "image size in pixels", false],
+  ["throughput", "images per second", true],
+];
+
+function drawScatter(models, columns, average) {
+  const target = document.getElementById("scatter");
+  const usable = AXES.filter(([key]) => MODELS.filter((model) => model[key]).length > 1);
+  if (!usable.length) return;
+  const [key, xLabel, log] = usable.find(([name]) => name === STATE.scatterX) || usable[0];
+  const column = columns.find((part) => `${part.b}/${part.i}` === STATE.scatterY);
+  const percent = column ? columnPercent(column) : STATE.average !== "rank";
+  const yLabel = column ? columnTitle(column) : DATA.averages.find((part) => part.key === STATE.average).heading;
+  const points = models
+    .filter((m) => MODELS[m][key])
+    .map((m) => {
+      const result = column && resultOf(m, column.b);
+      const y = column ? valueAt(m, column) : average.byModel.get(m);
+      return { label: MODELS[m].label, x: MODELS[m][key], y, low: result ? result.low[column.i] : null, high: result ? result.high[column.i] : null, onclick: () => go(`#/results?model=${m}`) };
+    })
+    .filter((point) => point.y !== null && point.y !== undefined);
+  replace(
+    target,
+    h("h2", {}, "Quality against cost"),
+    h(
+      "div",
+      { class: "toolbar" },
+      select("Across", usable.map(([name, text]) => [name, text]), key, (value) => change({ scatterX: value })),
+      select("Up", [["average", "average"], ...columns.map((part) => [`${part.b}/${part.i}`, columnTitle(part)])], STATE.scatterY, (value) => change({ scatterY: value })),
+    ),
+    points.length ? scatter(`${yLabel} against ${xLabel}`, points, { xLabel, yLabel, percent, log }) : h("p", { class: "empty" }, "No shown model has both."),
+  );
+}
+
+// ---------------------------------------------------------------------------------------------- languages
+
+function languages() {
+  const groups = new Map();
+  BENCHMARKS.forEach((benchmark, b) => {
+    const key = `${benchmark.dataset}\n${benchmark.task}`;
+    if (!groups.has(key)) groups.set(key, []);
+    groups.get(key).push(b);
+  });
+  const several = [...groups.values()].filter((group) => group.length > 1);
+  return several.length > 0 && h("section", {}, h("h2", {}, "Languages"), several.map(languageTable));
+}
+
+function languageTable(group) {
+  const first = BENCHMARKS[group[0]];
+  const metric = first.metrics[first.primary[0]];
+  const columns = group.map((b) => ({ b, i: BENCHMARKS[b].metrics.indexOf(metric) })).filter((column) => column.i >= 0);
+  const models = MODELS.map((_, m) => m).filter((m) => columns.some((column) => valueAt(m, column) !== null));
+  models.sort(byColumn(columns[0]));
+  return [
+    h("h3", {}, data(first.dataset), h("span", { class: "hint" }, ` ${first.short[first.primary[0]]}`)),
+    h(
+      "div",
+      { class: "scroll", tabindex: "0", role: "region", "aria-label": `${first.dataset} by language` },
+      h(
+        "table",
+        { class: "matrix languages" },
+        h("thead", {}, h("tr", {}, h("th", { scope: "col", class: "model" }, "Model"), columns.map((column) => h("th", { scope: "col" }, h("a", { class: "dataset", href: `#/benchmark/${column.b}` }, BENCHMARKS[column.b].language))), columns.length > 1 && h("th", { scope: "col" }, "lowest to highest"))),
+        h("tbody", {}, models.map((m) => h("tr", {}, h("th", { scope: "row", class: "model" }, data(MODELS[m].name), h("small", {}, data(MODELS[m].pretrained || " "))), columns.map((column) => matrixCell(m, column)), h("td", { class: "spread" }, spread(m, columns))))),
+      ),
+    ),
+  ];
+}
+
+// One line from the weakest language to the strongest, on a scale shared by the table.
+function spread(m, columns) {
+  const values = columns.map((column) => valueAt(m, column)).filter((value) => value !== null);
+  const every = columns.flatMap((column) => modelsOf(column.b).map((other) => valueAt(other, column))).filter((value) => value !== null);
+  const x = linear([Math.max(0, Math.min(...every) - 0.05), Math.min(1, Math.max(...every) + 0.05)], [6, 154]);
+  return svg(
+    "svg",
+    { width: 160, height: 18, "aria-hidden": "true" },
+    svg("line", { class: "whisker", x1: x(Math.min(...values)), x2: x(Math.max(...values)), y1: 9, y2: 9 }),
+    values.map((value) => svg("circle", { class: "dot", cx: x(value), cy: 9, r: 3.5 })),
+  );
+}

@@ -1,0 +1,113 @@
+// All results with where they came from, and the dialog of one.
+
+const RESULTS_SHOWN = 100;
+
+function resultsView(main, params) {
+  const state = { query: "", model: params.get("model") ?? "", only: params.get("only") ?? "", all: false };
+  const body = h("tbody", {});
+  const summary = h("p", { class: "note", role: "status" });
+  const more = h("div", {});
+  const draw = () => {
+    const words = state.query.toLowerCase().split(/\s+/).filter(Boolean);
+    const rows = DATA.results.filter(([m, b, , , , notices, fewer]) => {
+      const text = `${MODELS[m].label} ${BENCHMARKS[b].label} ${BENCHMARKS[b].task}`.toLowerCase();
+      const kept = { fewer: fewer.length > 0, warnings: notices > 0 }[state.only] ?? true;
+      return kept && (state.model === "" || Number(state.model) === m) && words.every((word) => text.includes(word));
+    });
+    const shown = state.all ? rows : rows.slice(0, RESULTS_SHOWN);
+    replace(body, shown.map((row) => resultRow(row)));
+    replace(summary, `${count(rows.length, "result")}.`);
+    replace(more, rows.length > shown.length && button(`Show all ${rows.length}`, () => { state.all = true; draw(); }));
+  };
+  const update = (values) => { Object.assign(state, values); draw(); };
+  const card = h("div", {});
+  const drawCard = () => replace(card, state.model !== "" && modelCard(Number(state.model)));
+  replace(
+    main,
+    h("h1", {}, "Results"),
+    h("p", { class: "lead" }, "Every number with its settings, and the command to repeat it."),
+    h(
+      "div",
+      { class: "toolbar" },
+      search("Filter results", "", (query) => update({ query })),
+      select("Model", [["", "all models"], ...MODELS.map((model, m) => [m, model.label])], state.model, (model) => { update({ model }); drawCard(); }),
+      select("Only", [["", "everything"], ["fewer", "over fewer samples than listed"], ["warnings", "with warnings"]], state.only, (only) => update({ only })),
+    ),
+    card,
+    summary,
+    h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Results" }, h("table", { class: "plain-table numbers results" }, h("thead", {}, h("tr", {}, ["Benchmark", "Model", "Value", "95 % interval", "Warnings", "Missing", ""].map((text) => h("th", { scope: "col", class: text === "Model" ? "text" : null }, text || h("span", { class: "offscreen" }, "Open"))))), body)),
+    more,
+  );
+  draw();
+  drawCard();
+}
+
+function resultRow([m, b, values, low, high, notices, fewer]) {
+  const benchmark = BENCHMARKS[b];
+  const i = benchmark.primary.find((place) => values[place] !== null) ?? values.findIndex((value) => value !== null);
+  const percent = i >= 0 && columnPercent({ b, i });
+  return h(
+    "tr",
+    {},
+    h("th", { scope: "row" }, h("a", { href: `#/benchmark/${b}?model=${m}` }, data(benchmark.label)), h("small", {}, ` ${benchmark.short[i] ?? ""}`)),
+    h("td", { class: "text" }, data(MODELS[m].label)),
+    h("td", {}, number(values[i], 2, percent)),
+    h("td", {}, range(low[i], high[i], 2, percent) || "–"),
+    h("td", {}, notices || "–"),
+    h("td", {}, fewer.join(", ") || "–"),
+    h("td", {}, button("Details", () => openResult(m, b), { class: "quiet", "aria-label": `Details of ${MODELS[m].label} on ${benchmark.label}` })),
+  );
+}
+
+function modelCard(m) {
+  const model = MODELS[m];
+  return h("section", { class: "model-card" }, h("h2", {}, data(model.name)), facts([["Pretrained", model.pretrained], ["Family", model.family], ["Parameters", model.parameters && compact(model.parameters)], ["Image size", model.image_size], ["Images per second", model.throughput], ["Results by", model.origin]]));
+}
+
+function facts(pairs) {
+  const known = pairs.filter(([, value]) => value !== null && value !== undefined && value !== "");
+  return h("dl", { class: "facts" }, known.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, data(String(value))))));
+}
+
+async function openResult(m, b) {
+  const chunk = await chunkOf(b);
+  const benchmark = BENCHMARKS[b];
+  const result = resultOf(m, b);
+  const described = chunk.results[m];
+  const { provenance, model_card: card, data: source, counts, job } = described;
+  const rows = benchmark.metrics.map((name, i) => ({ name, i })).filter(({ i }) => result.values[i] !== null);
+  const reachable = benchmark.reachable.some((value) => value !== null);
+  openDialog(
+    [data(MODELS[m].label), " on ", data(benchmark.label)],
+    result.differs.length > 0 && h("p", { class: "warning" }, `Not comparable with the best of its column: other ${result.differs.join(", ")}.`),
+    result.fewer.length > 0 && h("p", { class: "warning" }, `Over fewer samples than listed: ${result.fewer.join(", ")}.`),
+    h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Metrics" }, h(
+      "table",
+      { class: "plain-table numbers" },
+      h("thead", {}, h("tr", {}, ["Metric", "Value", "95 % interval", "Chance", ...(reachable ? ["Best reachable"] : [])].map((text) => h("th", { scope: "col" }, text)))),
+      h("tbody", {}, rows.map(({ name, i }) => h("tr", {}, h("th", { scope: "row" }, data(name), lowerIsBetter({ b, i }) && " ↓"), h("td", {}, h("b", {}, number(result.values[i], 2, columnPercent({ b, i })))), h("td", {}, range(result.low[i], result.high[i], 2, columnPercent({ b, i })) || "–"), [benchmark.chance, ...(reachable ? [benchmark.reachable] : [])].map((levels) => h("td", {}, number(levels[i], 2, columnPercent({ b, i })) || "–"))))),
+    )),
+    provenance.command && [h("h3", {}, "To repeat it"), h("div", { class: "command-box" }, h("code", { class: "command", tabindex: "0" }, data(String(provenance.command))), button("Copy", () => copyText(String(provenance.command), "Command"), { class: "quiet", "aria-label": "Copy the command" }))],
+    h("h3", {}, "Where it came from"),
+    facts([
+      ["Samples", Object.entries(counts).map(([name, n]) => `${n} ${name}`).join(", ")],
+      ["Split", source.split],
+      ["Data", source.source],
+      ["Data fingerprint", source.fingerprint],
+      ["Prompts", source.prompts_digest ?? source.templates_digest],
+      ["Precision", card.precision ?? provenance.precision],
+      ["Weights", card.weights_digest],
+      ["Parameters", card.parameters && compact(card.parameters)],
+      ["Device", provenance.device],
+      ["Seconds", provenance.seconds],
+      ["Date", provenance.date],
+      ["Versions", provenance.versions && Object.entries(provenance.versions).map(([name, version]) => `${name} ${version}`).join(", ")],
+      ["Python", provenance.python],
+      ["Platform", provenance.platform],
+      ["Job", job.digest],
+      ["Result file", described.file],
+    ]),
+    incidents(described),
+    h("p", {}, h("a", { href: `#/benchmark/${b}?model=${m}`, on: { click: () => document.querySelector("dialog[open]")?.close() } }, "Open the benchmark")),
+  );
+}

@@ -1,0 +1,151 @@
+// The list of samples: filter, search, page. What a sample looks like is in sample.js.
+
+const PAGE = 24;
+
+// What the forms of samples have in common: is it right, what to search, how bad.
+function sampleAccess(chunk) {
+  const { samples } = chunk;
+  const rank = (m, i) => (samples.rank && samples.rank[m] ? samples.rank[m][i] : -1);
+  const detail = (m, i) => (samples.details && samples.details[m] && samples.details[m][i]) || null;
+  const text = (i) => {
+    const question = samples.questions && samples.questions[i];
+    const parts = [samples.ids[i]];
+    if (samples.label) parts.push(className(chunk, samples.label[i]));
+    if (samples.labels) parts.push(...samples.labels[i].map((label) => className(chunk, label)));
+    if (samples.texts && samples.texts[i]) parts.push(samples.texts[i]);
+    if (question) parts.push(question.question, question.category, ...Object.values(question.options || {}));
+    return parts.filter(Boolean).join("\n");
+  };
+  const share = (m, i) => (samples.correct && samples.correct[m] ? samples.correct[m][i] : null);
+  const ok = (m, i) => {
+    if (samples.correct) return share(m, i) === null ? null : share(m, i) >= 1;
+    if (samples.labels) return detail(m, i) === null;
+    return rank(m, i) === -1 && chunk.form !== "ranking" ? null : rank(m, i) === 1;
+  };
+  const badness = (m, i) => {
+    const own = detail(m, i);
+    if (samples.label && own && own.scores) return 1e6 + 1e6 * (own.scores[0] - (own.label_score || 0));
+    if (samples.correct) return -share(m, i);
+    return rank(m, i) < 0 ? Infinity : rank(m, i);
+  };
+  const prediction = (m, i) => {
+    const own = samples.prediction && samples.prediction[m] ? samples.prediction[m][i] : -1;
+    return own === -1 ? samples.label[i] : own;
+  };
+  return { count: samples.ids.length, rank, detail, text, share, ok, badness, prediction };
+}
+
+function samplesSection(view) {
+  const { chunk } = view;
+  if (!chunk.samples || !chunk.samples.models.includes(view.m)) return null;
+  const access = sampleAccess(chunk);
+  const state = { show: "wrong", query: "", other: "", cell: null, direction: "", page: 0 };
+  const list = h("div", { class: "cards" });
+  const summary = h("p", { class: "note", role: "status" });
+  const pager = h("div", { class: "pager" });
+  const cellNote = h("p", { class: "cell-note" });
+  const draw = () => {
+    const found = filterSamples(view, access, state);
+    const pages = Math.max(1, Math.ceil(found.length / PAGE));
+    state.page = clamp(state.page, 0, pages - 1);
+    const shown = found.slice(state.page * PAGE, (state.page + 1) * PAGE);
+    replace(list, shown.map((i) => sampleCard(view, access, i, found)));
+    replace(summary, samplesNote(chunk, found.length));
+    replace(cellNote, state.cell && cellText(chunk, state.cell), state.cell && button("Clear", () => { state.cell = null; draw(); }, { class: "quiet" }));
+    const turn = (step) => () => { state.page += step; draw(); list.scrollIntoView({ block: "nearest" }); };
+    replace(
+      pager,
+      pages > 1 && [
+        button("Previous", turn(-1), { disabled: state.page === 0 }),
+        h("span", {}, `Page ${state.page + 1} of ${pages}`),
+        button("Next", turn(1), { disabled: state.page === pages - 1 }),
+      ],
+    );
+  };
+  view.list = { state, draw, section: null };
+  const others = chunk.samples.models.filter((m) => m !== view.m);
+  const update = (values) => { Object.assign(state, values, { page: 0 }); draw(); };
+  const section = h(
+    "section",
+    { class: "samples" },
+    h("h2", { tabindex: "-1" }, "Samples"),
+    h(
+      "div",
+      { class: "toolbar" },
+      search("Search samples", "", (query) => update({ query })),
+      select("Show", sampleFilters(chunk, others), state.show, (show) => update({ show })),
+      chunk.form === "ranking" && select("Query", [["", "texts and images"], ["text", "texts"], ["image", "images"]], "", (direction) => update({ direction })),
+      others.length > 0 && select("Against", [["", "no other model"], ...others.map((m) => [m, MODELS[m].label])], "", (other) => update({ other })),
+    ),
+    cellNote,
+    summary,
+    list,
+    pager,
+  );
+  view.list.section = section;
+  draw();
+  return section;
+}
+
+function sampleFilters(chunk, others) {
+  const found = [["wrong", "mistakes"], ["all", "everything"]];
+  if (chunk.form !== "labels") found.push(["right", "right answers"]);
+  if (chunk.form === "question") found.push(["unjudged", "answers that could not be read"]);
+  if (others.length) found.push(["everyone", "what every model gets wrong"], ["alone", "what only this model gets wrong"]);
+  return found;
+}
+
+const SHOWS = {
+  all: () => true,
+  wrong: (ok) => ok === false,
+  right: (ok) => ok === true,
+  unjudged: (ok) => ok === null,
+  everyone: (ok, others) => ok === false && others().every((other) => other !== true),
+  alone: (ok, others) => ok === false && others().every((other) => other === true),
+};
+
+function filterSamples(view, access, state) {
+  const { chunk, m } = view;
+  const words = state.query.toLowerCase().split(/\s+/).filter(Boolean);
+  const others = chunk.samples.models.filter((other) => other !== m);
+  const found = [];
+  for (let i = 0; i < access.count; i += 1) {
+    const ok = access.ok(m, i);
+    if (!SHOWS[state.show](ok, () => others.map((other) => access.ok(other, i)))) continue;
+    if (state.other !== "" && access.ok(Number(state.other), i) === ok) continue;
+    if (state.direction && (state.direction === "text") !== (chunk.samples.from_text[i] === 1)) continue;
+    if (state.cell && !(chunk.samples.label[i] === state.cell.label && (state.cell.prediction === null || access.prediction(m, i) === state.cell.prediction))) continue;
+    if (words.length) {
+      const text = access.text(i).toLowerCase();
+      if (!words.every((word) => text.includes(word))) continue;
+    }
+    found.push(i);
+  }
+  if (state.show !== "all" && state.show !== "right") {
+    const badness = new Map(found.map((i) => [i, Math.min(access.badness(m, i), 1e12)]));
+    found.sort((a, b) => badness.get(b) - badness.get(a) || a - b);
+  }
+  return found;
+}
+
+function samplesNote(chunk, found) {
+  const { samples } = chunk;
+  const cut = samples.total > samples.ids.length ? ` The page lists the ${samples.ids.length.toLocaleString("en")} most missed of ${samples.total.toLocaleString("en")}; all numbers are of all.` : "";
+  const only = chunk.form === "labels" ? " Of several labels, the worst mistakes are listed." : "";
+  return `${count(found, "sample")}.${only}${cut}`;
+}
+
+function cellText(chunk, cell) {
+  if (cell.prediction === null) return ["Class ", data(className(chunk, cell.label)), ". "];
+  return [data(className(chunk, cell.label)), cell.label === cell.prediction ? " recognised. " : [" taken for ", data(className(chunk, cell.prediction)), ". "]];
+}
+
+// Show the samples of one cell of the confusion matrix, or of one class.
+function showCell(view, label, prediction) {
+  if (!view.list) return;
+  Object.assign(view.list.state, { cell: { label, prediction }, show: "all", page: 0, query: "", other: "" });
+  view.list.draw();
+  view.list.section.querySelectorAll("select")[0].value = "all";
+  view.list.section.scrollIntoView({ behavior: "smooth", block: "start" });
+  view.list.section.querySelector("h2").focus({ preventScroll: true });
+}

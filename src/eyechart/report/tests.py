@@ -1,0 +1,78 @@
+"""The statistics of the report: the one place that calls `eyechart.stats` for tests, intervals and ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from eyechart import stats
+from eyechart.report.records import Floats, Truth, numbered
+
+LEVEL = 0.95
+POWER = 0.8
+
+Units = Sequence[str] | None
+holm = stats.holm
+mean_average_precision = stats.mean_average_precision
+
+
+@dataclass(frozen=True)
+class PairedOutcome:
+    """How much larger the second model's number is than the first one's, on the same samples."""
+
+    difference: float
+    low: float | None
+    high: float | None
+    """None if there are too few independent units for an interval."""
+    p_value: float
+    test: str
+    n: int
+    units: int
+    """Independent units: images."""
+    only_first: int | None = None
+    only_second: int | None = None
+    """Samples that only one of the two gets right, where each is right or wrong."""
+    detectable: float | None = None
+    """The smallest true difference that this many samples find four times out of five."""
+
+
+def paired_test(first: Floats, second: Floats, units: Units) -> PairedOutcome:
+    """Compare two models' numbers for the same samples."""
+    scale = max(1.0, float(np.abs([first, second]).max()))  # the test is one of fractions
+    clusters = None if units is None else numbered(units)
+    found = _outcome(stats.paired_test(second / scale, first / scale, clusters, level=LEVEL), scale)
+    if not (np.isin(first, (0, 1)).all() and np.isin(second, (0, 1)).all()):
+        return found
+    only = stats.discordant((first > 0).tolist(), (second > 0).tolist())
+    detectable = found.detectable
+    if units is None:
+        detectable = stats.smallest_detectable_difference(first.size, sum(only) / first.size, 1 - LEVEL, POWER)
+    return replace(found, only_first=only[0], only_second=only[1], detectable=detectable)
+
+
+def paired_precision(first: Floats, second: Floats, present: Truth) -> PairedOutcome:
+    """Compare mean average precision, which is no mean over images: each is left out in turn."""
+    return _outcome(stats.paired_average_precision(second, first, present, level=LEVEL))
+
+
+def not_separable(scores: Floats, units: Units) -> list[bool]:
+    """Mark the models (rows; larger is better) that the best one does not surely beat."""
+    return stats.not_separable_from_best([scores], [None if units is None else numbered(units)], LEVEL)
+
+
+def rank_intervals(suite: Sequence[Floats]) -> list[tuple[int, int]]:
+    """Return the ranks that each model may have over a suite of matrices, models x independent units."""
+    return [(rank.low, rank.high) for rank in stats.rank_intervals(suite, level=LEVEL)]
+
+
+def _outcome(found: stats.PairedTest, scale: float = 1.0) -> PairedOutcome:
+    low = high = detectable = None
+    if found.interval is not None:
+        low, high = (scale * end for end in found.interval)
+        z_level, z_power = stats.normal_quantile(0.5 + LEVEL / 2), stats.normal_quantile(POWER)
+        detectable = (high - low) / 2 * (z_level + z_power) / z_level
+    return PairedOutcome(
+        scale * found.difference, low, high, found.p_value, found.test, found.n, found.n_clusters, detectable=detectable
+    )

@@ -1,0 +1,225 @@
+"""Multiple choice: tables of one's own, MMMU, MMVP, MMT-Bench, HRBench.
+
+A row has the columns of its TSV file (index, A, B, ..., answer, category, l2-category, split) and a `prediction`;
+`choice`, when present, is the letter that was read from it. Numbers are fractions between 0 and 1, as VLMEvalKit
+reports them.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from functools import partial
+from statistics import fmean
+from typing import Any
+
+from eyechart.metrics.answers import EXTRACTORS
+from eyechart.metrics.cells import Row, as_score, as_text, is_missing, options_of
+from eyechart.metrics.texts.choices import NO_OPTION, Extraction
+from eyechart.scorers.judges import ChoiceForm
+from eyechart.scorers.scorer import JUDGE, UNDECIDED, Score, Scorer, pick
+from eyechart.scorers.tables import Rows, by_column, grouped, mean, need
+
+MMBENCH_SHORT = {
+    "coarse_perception": "CP",
+    "finegrained_perception (instance-level)": "FP-S",
+    "finegrained_perception (cross-instance)": "FP-C",
+    "logic_reasoning": "LR",
+    "relation_reasoning": "RR",
+    "attribute_reasoning": "AR",
+}
+MMT_SHORT = {
+    "visual_recognition": "VR",
+    "localization": "Loc",
+    "ocr": "OCR",
+    "counting": "Count",
+    "hallucination": "HLN",
+    "image_retrieval": "IR",
+    "threed": "3D",
+    "visual_captioning": "VC",
+    "visual_grounding": "VG",
+    "doc_understanding": "DU",
+    "action_recognition": "AR",
+    "pixel_level_perception": "PLP",
+    "image-to-image_translation": "I2IT",
+    "relation_reasoning": "RR",
+    "intelligence_quotient_test": "IQT",
+    "emotion": "Emo",
+    "visual_illusion": "VI",
+    "meme_understanding": "MemU",
+    "visual_prompt_understanding": "VPU",
+    "anomaly_detection": "AND",
+    "keypoint_detection": "KD",
+    "visual_commonsense_reasoning": "VCR",
+    "image_evaluation_judgement": "IEJ",
+    "multiple_image_analysis": "MIA",
+    "cross_image_matching": "CIM",
+    "temporal_understanding": "TU",
+    "visual_code": "VP",
+    "medical_understanding": "MedU",
+    "autonomous_driving": "AUD",
+    "discipline_knowledge_reasoning": "DKR",
+    "embodied_ai": "EA",
+    "gui_navigation": "GN",
+}
+OTHER_ANSWERS = "Other Answers"
+
+Table = list[dict[str, object]]
+
+
+def read_choice(row: Row, extractor: str = "vlmeval") -> Extraction:
+    """Return the option a row's prediction chooses; a row's own `choice` (a judge's, say) comes first."""
+    if not is_missing(row.get("choice")):
+        return Extraction(as_text(row["choice"]), "given")
+    return EXTRACTORS[extractor](row.get("prediction"), options_of(row))
+
+
+def mcq(rows: Iterable[Row], extractor: str = "vlmeval") -> dict[str, Any]:
+    """Score multiple-choice rows: `hit` (1 or 0 per index) and `result` (see `report_acc`).
+
+    An undecided prediction is wrong.
+    """
+    found = unique(rows)
+    return report(
+        found,
+        {as_text(row["index"]): int(read_choice(row, extractor).choice == as_text(row["answer"])) for row in found},
+    )
+
+
+def unique(rows: Iterable[Row]) -> Rows:
+    """Return the rows after checking that each has an answer and an index of its own."""
+    found = need(rows, "index", "answer")
+    indices = Counter(as_text(row["index"]) for row in found)
+    if len(indices) < len(found):
+        raise ValueError(f"index {indices.most_common(1)[0][0]} occurs more than once: a prediction must name one row")
+    return found
+
+
+def report(rows: Rows, hits: Mapping[str, int]) -> dict[str, Any]:
+    """Return hits by index, and the table of the rows that have one."""
+    kept = [{**row, "hit": hits[as_text(row["index"])]} for row in rows if as_text(row["index"]) in hits]
+    return {"hit": hits, "result": report_acc(kept)}
+
+
+def mmmu(rows: Iterable[Row], extractor: str = "vlmeval") -> dict[str, Any]:
+    """Score MMMU: `mcq` after each open question became a choice between its answer and any other (`close_open`)."""
+    return mcq([close_open(row) for row in rows], extractor)
+
+
+def close_open(row: Row) -> dict[str, object]:
+    """Return a row without options as the choice A = its answer, B = "Other Answers", answer A (MMMU's convention).
+
+    The prediction was made without seeing these options, so it is right when the answer's text occurs in it.
+    """
+    if not is_missing(row.get("A")):
+        return dict(row)
+    return {**row, "A": as_text(row.get("answer")), "B": OTHER_ANSWERS, "answer": "A"}
+
+
+def report_acc(rows: Iterable[Row]) -> Table:
+    """Return the mean of `hit` per split ("none" without such a column): Overall, each l2-category, each category.
+
+    Names follow VLMEvalKit, MMBench's short ones included; None where a split has no row of a category.
+    """
+    found = need(rows, "hit")
+    groups = list(by_column(found, "l2-category", "category"))
+    table: Table = []
+    for split, members in _splits(found):
+        line: dict[str, object] = {"split": split, "Overall": mean(members, _hit)}
+        for name, group in groups:
+            within = [row for row in group if _split(row) == split]
+            line[MMBENCH_SHORT.get(name, name)] = mean(within, _hit) if within else None
+        table.append(line)
+    return table
+
+
+def _split(row: Row) -> str:
+    return as_text(row.get("split")) or "none"
+
+
+def _splits(rows: Rows) -> list[tuple[str, Rows]]:
+    return sorted((str(split), members) for split, members in grouped(rows, _split).items())
+
+
+def _hit(row: Row) -> float:
+    return as_score(row["hit"])
+
+
+def mmvp(rows: Iterable[Row]) -> dict[str, float]:
+    """Return MMVP's `Average` over questions and `Overall`: the share of consecutive pairs with both right."""
+    found = need(rows, "hit")
+    if len(found) % 2:
+        raise ValueError(f"MMVP asks its questions in pairs, but there are {len(found)} rows")
+    pairs = [min(_hit(first), _hit(second)) for first, second in zip(found[::2], found[1::2], strict=True)]
+    return {"Average": mean(found, _hit), "Overall": fmean(pairs)}
+
+
+def mmt(rows: Iterable[Row]) -> Table:
+    """Return MMT-Bench's table: per split and over `ALL`, the accuracy and each task's; an ability averages its tasks.
+
+    Tasks are the values of `category`, abilities those of `l2-category`.
+    """
+    found = need(rows, "hit", "category", "l2-category")
+    table: Table = []
+    for split, members in [*_splits(found), ("ALL", found)]:
+        line: dict[str, object] = {"split": split, "Overall": mean(members, _hit)}
+        line |= {name: mean(group, _hit) for name, group in by_column(members, "category")}
+        for ability, group in by_column(members, "l2-category"):
+            line[MMT_SHORT.get(ability, ability)] = fmean(mean(task, _hit) for _, task in by_column(group, "category"))
+        table.append(line)
+    return table
+
+
+def hrbench(rows: Iterable[Row]) -> dict[str, float]:
+    """Return HRBench's accuracy as `cycle|category`, with `all` for every category and `Average` for every cycle."""
+    found = need(rows, "hit", "cycle_category", "category")
+    cycles = {
+        name: {"all": mean(members, _hit)} | {kind: mean(group, _hit) for kind, group in by_column(members, "category")}
+        for name, members in by_column(found, "cycle_category")
+    }
+    kinds = list(dict.fromkeys(kind for scores in cycles.values() for kind in scores))
+    averages = {kind: sum(scores.get(kind, 0.0) for scores in cycles.values()) / len(cycles) for kind in kinds}
+    return {
+        f"{cycle}|{kind}": score
+        for cycle, scores in [*cycles.items(), ("Average", averages)]
+        for kind, score in scores.items()
+    }
+
+
+class ChoiceScorer(Scorer):
+    """Multiple choice."""
+
+    form = ChoiceForm()
+    extractors = tuple(EXTRACTORS)
+
+    def score(self, row: Row, answer: object) -> Score:
+        """Read the chosen letter."""
+        found = EXTRACTORS[self.extractor](answer, options_of(row))
+        rule = found.rule if found.choice is not None else UNDECIDED
+        return Score(found.choice, rule, float(found.choice == as_text(row.get("answer"))))
+
+    def judged(self, row: Row, verdict: str) -> Score:
+        """Take the judge's letter."""
+        return Score(verdict, JUDGE, float(verdict == as_text(row.get("answer"))))
+
+    def columns(self, score: Score) -> dict[str, object]:
+        """Give the letter; Z, which is never right, where there is none."""
+        return {"choice": score.extracted or NO_OPTION, "hit": score.correct}
+
+    def chance(self, rows: Rows) -> float | None:
+        """Return the accuracy of guessing among the options."""
+        counts = [len(options_of(row)) for row in rows]
+        return fmean(1 / count for count in counts) if counts and all(counts) else None
+
+
+class MmmuScorer(ChoiceScorer):
+    """MMMU: an open question is a choice between its answer and any other, as in VLMEvalKit."""
+
+    def prepare(self, row: Row) -> list[dict[str, object]]:
+        """Close open questions."""
+        return [close_open(row)]
+
+
+CHOICE = partial(ChoiceScorer, arrange=lambda rows: mcq(rows)["result"])
+MMMU = partial(MmmuScorer, arrange=lambda rows: mcq(rows)["result"])
+MMVP = partial(ChoiceScorer, arrange=mmvp, numbers=pick("Overall"))
+MMT = partial(ChoiceScorer, arrange=mmt)
+HRBENCH = partial(ChoiceScorer, arrange=hrbench, numbers=pick("Average|all"))

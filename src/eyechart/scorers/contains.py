@@ -1,0 +1,81 @@
+"""Answers that are looked for in what the model writes: OCRBench and MTVQA. Percentages and counts."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+
+from eyechart.metrics.cells import Row, as_text, text_list
+from eyechart.scorers.scorer import Score, Scorer, pick
+from eyechart.scorers.tables import by_column, mean, need, scored_rows
+
+OCRBENCH_FORMULAS = "Handwritten Mathematical Expression Recognition"
+OCRBENCH_GROUPS = {
+    "Regular Text Recognition": "Text Recognition",
+    "Irregular Text Recognition": "Text Recognition",
+    "Artistic Text Recognition": "Text Recognition",
+    "Handwriting Recognition": "Text Recognition",
+    "Digit String Recognition": "Text Recognition",
+    "Non-Semantic Text Recognition": "Text Recognition",
+    "Scene Text-centric VQA": "Scene Text-centric VQA",
+    "Doc-oriented VQA": "Doc-oriented VQA",
+    "Key Information Extraction": "Key Information Extraction",
+    OCRBENCH_FORMULAS: OCRBENCH_FORMULAS,
+}
+
+
+def ocrbench_hit(row: Row) -> bool:
+    """Tell whether a prediction holds one of the answers: formulas without any space, other text without capitals."""
+    prediction, answers = as_text(row.get("prediction")), text_list(row["answer"])
+    clean = _formula if as_text(row["category"]) == OCRBENCH_FORMULAS else _line
+    return any(clean(answer) in clean(prediction) for answer in answers)
+
+
+def _formula(text: str) -> str:
+    return text.strip().replace("\n", " ").replace(" ", "")
+
+
+def _line(text: str) -> str:
+    return text.lower().strip().replace("\n", " ")
+
+
+def ocrbench(rows: Iterable[Row]) -> dict[str, float]:
+    """Return OCRBench's counts of hits in its five groups, their sum `Final Score` and a tenth of it, `... Norm`."""
+    counts = dict.fromkeys(OCRBENCH_GROUPS.values(), 0)
+    for row in scored_rows(need(rows, "category", "answer"), ocrbench_hit):
+        category = as_text(row["category"])
+        if category not in OCRBENCH_GROUPS:
+            raise ValueError(f"{category!r} is not a category of OCRBench: expected {', '.join(OCRBENCH_GROUPS)}")
+        counts[OCRBENCH_GROUPS[category]] += bool(row["score"])
+    total = sum(counts.values())
+    return counts | {"Final Score": total, "Final Score Norm": total / 10}
+
+
+def mtvqa_hit(row: Row) -> bool:
+    """Tell whether a prediction holds the answer, both without capitals and dots."""
+    return _undotted(row["answer"]) in _undotted(row.get("prediction"))
+
+
+def _undotted(value: object) -> str:
+    return as_text(value).strip().lower().replace(".", "")
+
+
+def mtvqa(rows: Iterable[Row]) -> dict[str, float]:
+    """Return MTVQA's accuracy per language (`category`) and over all questions (`Average`)."""
+    scored = scored_rows(need(rows, "category", "answer"), mtvqa_hit)
+    groups = {name: 100 * mean(members) for name, members in by_column(scored, "category")}
+    return groups | {"Average": 100 * mean(scored)}
+
+
+@dataclass(frozen=True)
+class ContainsScorer(Scorer):
+    """Looks for the answer in what the model writes."""
+
+    hit: Callable[[Row], bool] = ocrbench_hit
+
+    def score(self, row: Row, answer: object) -> Score:
+        """Look for the answer."""
+        return Score(as_text(answer), "contains", float(self.hit({**row, "prediction": answer})))
+
+
+OCRBENCH = partial(ContainsScorer, hit=ocrbench_hit, arrange=ocrbench, numbers=pick("Final Score"))
+MTVQA = partial(ContainsScorer, hit=mtvqa_hit, arrange=mtvqa, numbers=pick("Average"))

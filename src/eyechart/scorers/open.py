@@ -1,0 +1,39 @@
+"""Open questions, compared with their answers by a metric: DocVQA, TextVQA, ChartQA and tables of one's own.
+
+A row has the columns of its TSV file (`answer` may be a list or its literal) and a `prediction`. Percentages.
+"""
+
+from collections.abc import Iterable
+from functools import partial
+
+from eyechart.metrics.answers import open_score
+from eyechart.metrics.cells import Row, as_text, is_missing
+from eyechart.scorers.scorer import Score, Scorer
+from eyechart.scorers.tables import by_column, mean, need, scored_rows
+
+
+def vqa(rows: Iterable[Row], metric: str = "normalized_exact") -> dict[str, float]:
+    """Score open questions by a metric of `OPEN_METRICS`: per split and `Overall`, or `Overall` and per category."""
+    found = need(rows, "answer")
+    scored = scored_rows(found, lambda row: open_score(row.get("prediction"), row["answer"], metric))
+    column = "split" if any(not is_missing(row.get("split")) for row in found) else "category"
+    groups = {name: 100 * mean(members) for name, members in by_column(scored, column)}
+    return groups | {"Overall": 100 * mean(scored)}
+
+
+class OpenScorer(Scorer):
+    """Open questions, compared with their answers by the benchmark's metric."""
+
+    binary = False
+
+    def score(self, row: Row, answer: object) -> Score:
+        """Compare."""
+        metric = self.benchmark.metric
+        return Score(as_text(answer), metric, open_score(answer, row.get("answer"), metric))
+
+    def means(self) -> tuple[str, ...]:
+        """Give the mean the name of its metric as well."""
+        return (self.benchmark.metric,)
+
+
+OPEN = partial(OpenScorer, arrange=vqa)

@@ -1,0 +1,101 @@
+"""What a scorer is: it reads one answer, takes a judge's verdict on one, and arranges the table of a benchmark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from eyechart.datasets.questions.benchmarks import QuestionBenchmark
+from eyechart.metrics.cells import Row, as_text
+from eyechart.scorers.judges import JudgeForm
+from eyechart.scorers.tables import Rows
+
+UNDECIDED = "undecided"
+UNREADABLE = "unreadable verdict"
+JUDGE = "judge"
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """What was read from one answer, by which rule, and how right it is; ``correct`` None means unscored."""
+
+    extracted: str | None
+    rule: str
+    correct: float | None
+    grades: Mapping[str, float] | None = None
+    """A judge's grades in several respects, where there are such."""
+
+
+Numbers = Mapping[str, float]
+
+
+def pick(*names: str, within: str = "") -> Callable[[Any], Numbers]:
+    """Return what takes some numbers out of a table, or out of a part of it."""
+
+    def numbers(table: Any) -> Numbers:
+        found = table.get(within, {}) if within else table
+        return {name: float(found[name]) for name in names if name in found}
+
+    return numbers
+
+
+NOTHING = pick()
+
+
+@dataclass(frozen=True)
+class Scorer:
+    """How one answer is read (a subclass's `score`), and what the table of all of them is."""
+
+    benchmark: QuestionBenchmark
+    extractor: str = "vlmeval"
+    arrange: Callable[[Rows], Any] = list
+    """Makes the benchmark's own table from rows with the columns of their scores."""
+    numbers: Callable[[Any], Numbers] = NOTHING
+    """Takes the numbers out of the table that become metrics."""
+    primary: str = "accuracy"
+    """The metric that stands for the benchmark."""
+
+    form: ClassVar[JudgeForm | None] = None
+    """How a judge is asked about answers whose rule is `UNDECIDED`."""
+    extractors: ClassVar[tuple[str, ...]] = ()
+    """The ways to read an answer that it knows."""
+    binary: ClassVar[bool] = True
+    """Whether an answer is right or wrong, or scored with a fraction."""
+    per_answer: ClassVar[bool] = True
+    """Whether a single answer has a score; without, only the whole set has."""
+    reference: ClassVar[str] = "answer"
+    """The column without which nothing can be scored."""
+
+    def prepare(self, row: Row) -> list[dict[str, object]]:
+        """Bring a row with its ``prediction`` to the form that is scored; a dialogue becomes several rows."""
+        return [dict(row)]
+
+    def score(self, row: Row, answer: object) -> Score:
+        """Read an answer by rule."""
+        raise NotImplementedError
+
+    def judged(self, row: Row, verdict: Any) -> Score:
+        """Take a judge's verdict."""
+        raise NotImplementedError
+
+    def worth_judging(self, rows: Rows, scores: Sequence[Score]) -> list[int]:
+        """Return the positions of the answers that a judge shall read."""
+        return [i for i, score in enumerate(scores) if score.rule == UNDECIDED]
+
+    def columns(self, score: Score) -> dict[str, object]:
+        """Return what the table needs of a score."""
+        return {"extracted": score.extracted, "score": score.correct}
+
+    def means(self) -> tuple[str, ...]:
+        """Return further names of the mean over questions, besides accuracy."""
+        return ()
+
+    def chance(self, rows: Rows) -> float | None:
+        """Return the accuracy of guessing, where that means something."""
+        return None
+
+    def units(self, rows: Rows, scores: Sequence[Score]) -> dict[str, float]:
+        """Return the independent questions by index, with how right each is; unscored ones are left out."""
+        pairs = zip(rows, scores, strict=True)
+        return {as_text(row["index"]): score.correct for row, score in pairs if score.correct is not None}

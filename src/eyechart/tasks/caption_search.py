@@ -1,0 +1,163 @@
+"""The two searches between images and captions: image by caption and caption by image."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eyechart.metrics.retrieval import Ranks, rank_both_ways, rank_positives
+from eyechart.metrics.search import Positives
+from eyechart.metrics.vectors import Vectors
+from eyechart.tasks.base import Prediction
+from eyechart.types import MeanOf, Notice
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class RetrievalPrediction(Prediction):
+    """Unit vectors of images and captions, and whose caption each is."""
+
+    images: Vectors
+    texts: Vectors
+    owner: Ints
+    """For each caption, the position of its image."""
+    asked: Ints
+    """The images that are queries, as their captions are; the gallery is always everything."""
+    notices: tuple[Notice, ...]
+
+    def only(self, keep: Ints) -> Self:
+        """Return the prediction with fewer queries and the same gallery."""
+        return replace(self, asked=self.asked[keep], failures=())
+
+    @property
+    def captions(self) -> list[str]:
+        """Return the captions, image after image."""
+        return [text for entry in self.entries for text in entry.texts]
+
+    @property
+    def asked_captions(self) -> Ints:
+        """Return the captions that are queries."""
+        return np.flatnonzero(np.isin(self.owner, self.asked))
+
+    @property
+    def text_numbers(self) -> Ints:
+        """Number the different texts in order of appearance; equal captions have one number."""
+        known: dict[str, int] = {}
+        return np.array([known.setdefault(text, len(known)) for text in self.captions], np.int64)
+
+
+@dataclass(frozen=True)
+class Direction:
+    """One way to search: which queries, in which gallery, what is right, and which image each query belongs to."""
+
+    name: str
+    query: str
+    """What the queries are: ``image`` or ``text``, as in the records."""
+    queries: Vectors
+    gallery: Vectors
+    positives: Positives
+    cluster: Ints
+
+    def mean_of(self, field: str, at_most: int | None = None) -> MeanOf:
+        """Describe a metric as the mean over the records of this direction's queries."""
+        return MeanOf(field, at_most, {"query": self.query}, cluster="image" if self.query == "text" else "")
+
+
+@dataclass(frozen=True)
+class Search:
+    """Both directions and the ranks of what they look for."""
+
+    to_image: Direction
+    to_text: Direction
+    image_ranks: Ranks
+    """One per text that is a query."""
+    text_ranks: Ranks
+    """One per image that is a query."""
+
+    @property
+    def both(self) -> tuple[tuple[Direction, Ranks], tuple[Direction, Ranks]]:
+        """Return each direction with its ranks."""
+        return (self.to_image, self.image_ranks), (self.to_text, self.text_ranks)
+
+
+def search(prediction: RetrievalPrediction) -> Search:
+    """Search as published numbers do: every caption is a query and an item for itself."""
+    captions, asked = prediction.asked_captions, prediction.asked
+    place = _places(prediction)
+    owner = prediction.owner[captions]
+    to_image = Direction(
+        "image_retrieval",
+        "text",
+        prediction.texts[captions],
+        prediction.images,
+        Positives.one_each(owner),
+        place[owner],
+    )
+    to_text = Direction(
+        "text_retrieval",
+        "image",
+        prediction.images[asked],
+        prediction.texts,
+        Positives.of_pairs(place[owner], captions, len(asked)),
+        np.arange(len(asked)),
+    )
+    if len(asked) == len(prediction.images):
+        return Search(to_image, to_text, *rank_both_ways(prediction.images, prediction.texts, prediction.owner))
+    return _one_by_one(to_image, to_text)
+
+
+def search_distinct(prediction: RetrievalPrediction, number: Ints) -> tuple[Search, Ints]:
+    """Search with equal texts as one: a query that any of its images answers, an item that is right for all of them.
+
+    Args:
+        prediction: The vectors.
+        number: The number of each caption's text.
+
+    Returns:
+        The search, and for each text that is a query the first caption that has it.
+    """
+    captions, asked, place = prediction.asked_captions, prediction.asked, _places(prediction)
+    _, first = np.unique(number, return_index=True)
+    texts = prediction.texts[first]
+    pairs = np.unique(np.stack([number, prediction.owner]), axis=1)
+    chosen, at = np.unique(number[captions], return_index=True)
+    asks = np.full(len(first), -1)
+    asks[chosen] = np.arange(len(chosen))
+    queries = pairs[:, asks[pairs[0]] >= 0]
+    wanted = pairs[:, place[pairs[1]] >= 0]
+    first_asked = captions[at]
+    to_image = Direction(
+        "image_retrieval",
+        "text",
+        texts[chosen],
+        prediction.images,
+        Positives.of_pairs(asks[queries[0]], queries[1], len(chosen)),
+        place[prediction.owner[first_asked]],
+    )
+    to_text = Direction(
+        "text_retrieval",
+        "image",
+        prediction.images[asked],
+        texts,
+        Positives.of_pairs(place[wanted[1]], wanted[0], len(asked)),
+        np.arange(len(asked)),
+    )
+    if len(asked) == len(prediction.images):
+        return Search(to_image, to_text, *rank_both_ways(prediction.images, texts, pairs[1], pairs[0])), first_asked
+    return _one_by_one(to_image, to_text), first_asked
+
+
+def _places(prediction: RetrievalPrediction) -> Ints:
+    """Return the place of each image among those that are asked, or -1."""
+    place = np.full(len(prediction.images), -1)
+    place[prediction.asked] = np.arange(len(prediction.asked))
+    return place
+
+
+def _one_by_one(to_image: Direction, to_text: Direction) -> Search:
+    images, texts = (rank_positives(way.queries, way.gallery, way.positives) for way in (to_image, to_text))
+    return Search(to_image, to_text, images, texts)

@@ -1,0 +1,62 @@
+"""The images and texts of a task as vectors, and warnings of a model that does not look at them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eyechart.manifest import Entry, Failure, Manifest
+from eyechart.metrics.vectors import Vectors, all_alike, unit, zero_rows
+from eyechart.tasks.base import Material
+from eyechart.types import Notice
+
+MANY = 3
+"""Two different images or texts may have one vector by chance, but not so many."""
+
+
+@dataclass(frozen=True)
+class EncodedImages:
+    """The samples whose image could be encoded, with its vector, and those whose image could not."""
+
+    vectors: Vectors
+    digests: NDArray[np.uint8]
+    """Of the images, one row each."""
+    entries: tuple[Entry, ...]
+    failures: tuple[Failure, ...]
+    notices: tuple[Notice, ...]
+
+
+def encode_images(material: Material, manifest: Manifest | None = None, *, normalize: bool = True) -> EncodedImages:
+    """Encode the images of a split, by default of the one that is scored, to unit vectors."""
+    manifest = material.manifest if manifest is None else manifest
+    embedded = material.encoder.images(manifest)
+    digests = manifest.digests[embedded.kept]
+    vectors = unit(embedded.vectors) if normalize else embedded.vectors
+    vectors, notices = _that_say_something(vectors, "images", map(bytes, digests))
+    return EncodedImages(vectors, digests, manifest.take(embedded.kept), embedded.failures, notices)
+
+
+def encode_texts(material: Material, texts: Sequence[str]) -> tuple[Vectors, tuple[Notice, ...]]:
+    """Encode texts of the job's language to unit vectors, one row each."""
+    vectors = unit(material.encoder.texts(texts, language=material.language))
+    return _that_say_something(vectors, "texts", texts)
+
+
+def _that_say_something(vectors: Vectors, what: str, contents: Iterable[object]) -> tuple[Vectors, tuple[Notice, ...]]:
+    """Make vectors zero if they are all the same although their contents are not.
+
+    A model that gives everything one vector has not looked. By luck it might still name the commonest class, or the
+    caption that people would choose without the image; as zero vectors are never right, it gets nothing.
+    """
+    zero = zero_rows(vectors)
+    count = int(zero.sum())
+    if count < len(vectors) and all_alike(vectors[~zero] if count else vectors) and len(set(contents)) >= MANY:
+        message = f"All {len(vectors)} {what} have the same vector: the model does not tell them apart."
+        return np.zeros_like(vectors), (Notice("constant_vectors", len(vectors), message),)
+    if not count:
+        return vectors, ()
+    message = f"{count} {what} have a zero vector: it is similar to nothing, and never counts as right."
+    return vectors, (Notice("zero_vectors", count, message),)

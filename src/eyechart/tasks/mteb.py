@@ -1,0 +1,99 @@
+"""MTEB's own tasks, through the ``mteb`` library: it reads the data and scores, our encoders give the vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+from eyechart.datasets.mteb import MtebDataset
+from eyechart.errors import DataError, UsageError
+from eyechart.tasks.base import Material, Prediction, Task
+from eyechart.tasks.text_prompts import given_prompts, prompt_settings, prompts_of, with_prompt
+from eyechart.types import Metric, Outcome
+
+
+@dataclass(frozen=True)
+class MtebPrediction(Prediction):
+    """What the library found: the object that it would write to a file."""
+
+    found: Mapping[str, Any]
+
+
+class Mteb(Task):
+    """The scores that the library computes, under its names; ``main_score`` is the one that it quotes."""
+
+    name = "mteb"
+    kinds = frozenset({"external"})
+
+    def settings(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Pick the prompts."""
+        return prompt_settings(options)
+
+    def model_options(self, family: str) -> dict[str, Any]:
+        """Put prompts in front of texts here, by role, and nowhere else."""
+        return given_prompts(family)
+
+    def predict(self, material: Material, settings: Mapping[str, Any]) -> MtebPrediction:
+        """Let the library evaluate our encoder; it scores as it goes, so there is nothing to keep in between."""
+        import mteb
+
+        dataset = material.manifest.dataset
+        if not isinstance(dataset, MtebDataset):
+            raise UsageError(f"{material.info.name} is no task of MTEB.", advice="Name it mteb/NAME.")
+        encoder = _encoder_class()(material, prompts_of(material, settings))
+        try:
+            found = mteb.evaluate(encoder, dataset.task, cache=None, co2_tracker=False, show_progress_bar=False)
+        except (OSError, ConnectionError) as error:
+            raise DataError(
+                f"MTEB cannot read the data of {material.info.name} ({error}).",
+                advice="Its datasets come from the Hugging Face hub: check the network, or HF_HOME for a local copy.",
+            ) from error
+        [scores] = found.task_results
+        return MtebPrediction(material.info, (), (), scores.to_dict() | {"type": dataset.task.metadata.type})
+
+    def score(self, prediction: MtebPrediction, settings: Mapping[str, Any]) -> Outcome:  # noqa: ARG002 - none
+        """Flatten what the library found."""
+        numbers = flat_scores(prediction.found["scores"])
+        metrics = {name: Metric(value, primary=name == "main_score") for name, value in numbers.items()}
+        return Outcome(metrics, records=(), details={"mteb": prediction.found})
+
+
+def flat_scores(scores: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, float]:
+    """Flatten MTEB's scores: plain names if there is one split and one subset, else ``split/subset/name``."""
+    parts = [(split, entry) for split, entries in scores.items() for entry in entries]
+    flat: dict[str, float] = {}
+    for split, entry in parts:
+        prefix = "" if len(parts) == 1 else f"{split}/{entry.get('hf_subset', 'default')}/"
+        numbers = {key: value for key, value in entry.items() if isinstance(value, int | float)}
+        flat |= {f"{prefix}{key}": float(value) for key, value in numbers.items() if not key.startswith("nauc_")}
+    if len(parts) > 1:
+        means = [float(entry["main_score"]) for _, entry in parts]
+        flat["main_score"] = sum(means) / len(means)
+    return flat
+
+
+@cache
+def _encoder_class() -> Any:
+    """Make the class that MTEB asks for vectors; a function, because the library is imported only when it is used."""
+    from mteb.models.abs_encoder import AbsEncoder
+    from mteb.models.model_meta import ModelMeta, ScoringFunction
+
+    class StoredEncoder(AbsEncoder):  # type: ignore[misc]  # the library has no types
+        """One of our encoders, behind the embedding store."""
+
+        def __init__(self, material: Material, prompts: Mapping[str, str]) -> None:
+            self.embed = partial(material.encoder.texts, language=material.language)
+            self.prompts = prompts
+            card = material.encoder.card
+            meta: dict[str, Any] = {"name": f"eyechart/{Path(card.name).name}", "revision": "local"}
+            meta["similarity_fn_name"] = ScoringFunction(card.similarity)
+            self.mteb_model_meta = ModelMeta.create_empty(overwrites=meta)
+
+        def encode(self, inputs: Any, *, prompt_type: Any = None, **others: Any) -> Any:  # noqa: ARG002
+            texts = [text for batch in inputs for text in batch["text"]]
+            return self.embed(with_prompt(self.prompts, getattr(prompt_type, "value", ""), texts))
+
+    return StoredEncoder

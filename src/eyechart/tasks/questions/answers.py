@@ -1,0 +1,193 @@
+"""The answers of a generator to the questions of a benchmark, one by one or turn by turn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from eyechart.datasets.questions.dataset import QuestionDataset
+from eyechart.datasets.questions.messages import to_messages
+from eyechart.datasets.questions.predictions import (
+    find_predictions,
+    prediction_file,
+    read_predictions,
+    write_predictions,
+)
+from eyechart.datasets.questions.rows import Record
+from eyechart.errors import DataError
+from eyechart.io.media import ImageRef
+from eyechart.io.progress import bar_each
+from eyechart.manifest import Failure
+from eyechart.metrics.cells import as_text
+from eyechart.tasks.base import Material
+from eyechart.types import Answer, Message, Notice, Prompt
+
+Generate = Callable[[Iterable[Prompt]], Iterable[tuple[str, Answer]]]
+Build = Callable[[Record], Any]
+
+
+@dataclass
+class AnsweredRows:
+    """What a model answered to each question, in the order of the benchmark."""
+
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    """The benchmark's columns, with prediction, thinking, prompt and the digests of the images."""
+    failures: list[Failure] = field(default_factory=list)
+    file: Path = Path()
+    """Where they are written."""
+    notices: list[Notice] = field(default_factory=list)
+
+
+def questions_of(material: Material) -> QuestionDataset:
+    """Return the benchmark of a job."""
+    dataset = material.manifest.dataset
+    if not isinstance(dataset, QuestionDataset):
+        raise TypeError(f"{material.info.name} is no benchmark of questions")
+    return dataset
+
+
+def answers_of(material: Material, settings: Mapping[str, Any]) -> list[AnsweredRows]:
+    """Return the answers of each repeat: generated and written, or in the mode eval read from files."""
+    repeats = range(settings["repeats"])
+    if settings["mode"] == "eval":
+        return [_read(material, repeat) for repeat in repeats]
+    build = _own_prompts(material)
+    return [_generate(material, settings, build, repeat) for repeat in repeats]
+
+
+def _generate(material: Material, settings: Mapping[str, Any], build: Build | None, repeat: int) -> AnsweredRows:
+    dataset = questions_of(material)
+    rows = [dataset.table.row(entry.id) for entry in material.manifest.entries]
+    with material.progress.step(f"answers to {dataset.info.name}", len(rows)) as bar:
+
+        def generate(prompts: Iterable[Prompt]) -> Iterable[tuple[str, Answer]]:
+            return bar_each(material.generator.generate(prompts, repeat), bar)
+
+        answers = Questioner(dataset, generate, system=settings["system_prompt"], build=build).answer(rows)
+    answers.file, answers.notices = write_predictions(answers.rows, material.output, repeat, xlsx=settings["xlsx"])
+    return answers
+
+
+def _own_prompts(material: Material) -> Build | None:
+    """Return a model's own way to ask, which only classes of VLMEvalKit's form have."""
+    dataset, model = questions_of(material), material.model.model
+    if not getattr(model.family, "wants_benchmark", False):
+        return None
+    generator = model.load()
+    if dataset.info.benchmark.is_dialogue:
+        generator.check_chat()
+    build: Build | None = generator.custom_prompt(dataset.info.name, dataset.image_paths)
+    return None if dataset.keeps_prompts else build
+
+
+def _read(material: Material, repeat: int) -> AnsweredRows:
+    """Read the predictions of an earlier run; a question without one has failed."""
+    file = find_predictions(material.output, repeat)
+    if file is None:
+        wanted = prediction_file(material.output, repeat, ".jsonl")
+        raise DataError(
+            f"There are no predictions to score: {wanted} does not exist.", advice="Run with --mode infer first."
+        )
+    rows = {as_text(row["index"]): row for row in read_predictions(questions_of(material).table, file)}
+    names = [entry.id for entry in material.manifest.entries]
+    lost = [Failure(name, f"no prediction in {file.name}") for name in names if name not in rows]
+    return AnsweredRows([rows[name] for name in names if name in rows], lost, file)
+
+
+class Questioner:
+    """Puts the questions of a benchmark to a generator.
+
+    ``build`` is a model's own way to put them; without it, the benchmark's prompts are used.
+    """
+
+    def __init__(
+        self,
+        dataset: QuestionDataset,
+        generate: Generate,
+        *,
+        system: str = "",
+        build: Build | None = None,
+    ) -> None:
+        self.dataset, self.generate, self.build = dataset, generate, build
+        self.system = (Message("system", (system,)),) if system else ()
+        self.failed: dict[str, str] = {}
+        self.prompts: dict[str, tuple[str, list[str]]] = {}
+        """The prompt's text and its images' digests, by the row's index."""
+
+    def answer(self, rows: Sequence[Record]) -> AnsweredRows:
+        """Answer all rows; what has no usable prompt or no answer is listed as failed."""
+        dialogues = self.dataset.info.benchmark.is_dialogue
+        said = self._dialogues(rows) if dialogues else self._questions(rows)
+        found = AnsweredRows()
+        for row in rows:
+            index = as_text(row["index"])
+            answers = said.get(index, [])
+            error = self.failed.get(index) or next((answer.error for answer in answers if answer.error), "")
+            if error or not answers:
+                found.failures.append(Failure(index, error or "no answer came back"))
+            else:
+                found.rows.append(self._answered(row, answers, dialogue=dialogues))
+        return found
+
+    def _answered(self, row: Record, answers: Sequence[Answer], *, dialogue: bool) -> dict[str, Any]:
+        """Put what was said beside the cells; the replies of a dialogue as the list literal that tables hold."""
+        prompt, images = self.prompts[as_text(row["index"])]
+        texts = [answer.text for answer in answers]
+        thinking = "\n".join(answer.thinking for answer in answers if answer.thinking)
+        return {
+            **row.without("image"),
+            "prediction": repr(texts) if dialogue else texts[0],
+            **({"thinking": thinking} if thinking else {}),
+            "prompt": prompt,
+            "images": images,
+            "finish_reason": answers[-1].finish_reason,
+            "usage": dict(answers[-1].usage),
+        }
+
+    def _messages(self, row: Record) -> tuple[Message, ...] | None:
+        """Make a row's prompt; a row that has no usable one is a failure."""
+        index = as_text(row["index"])
+        try:
+            asked = to_messages(self.build(row), self.dataset.table.where(row)) if self.build else None
+            made = (*self.system, *(asked if asked is not None else self.dataset.prompt(row)))
+            parts = [part for message in made for part in message.parts]
+            digests = [part.digest().hex() for part in parts if isinstance(part, ImageRef)]
+        except DataError as error:
+            self.failed[index] = error.message
+            return None
+        self.prompts[index] = "\n".join(part if isinstance(part, str) else "<image>" for part in parts), digests
+        return made
+
+    def _questions(self, rows: Sequence[Record]) -> Mapping[str, list[Answer]]:
+        def prompts() -> Iterator[Prompt]:
+            for row in rows:
+                made = self._messages(row)
+                if made is not None:
+                    yield Prompt(as_text(row["index"]), made)
+
+        return {name: [answer] for name, answer in self.generate(prompts())}
+
+    def _dialogues(self, rows: Sequence[Record]) -> Mapping[str, list[Answer]]:
+        """Ask turn by turn; each turn sees the model's own replies, never the right ones."""
+        scripts = {as_text(row["index"]): made for row in rows if (made := self._messages(row)) is not None}
+        users = {name: [turn for turn in script if turn.role == "user"] for name, script in scripts.items()}
+        said: dict[str, list[Answer]] = {name: [] for name in scripts}
+        for number in range(max(map(len, users.values()), default=0)):
+            prompts = [
+                Prompt(name, (*self.system, *history(turns[: number + 1], said[name])))
+                for name, turns in users.items()
+                if number < len(turns) and not any(answer.error for answer in said[name])
+            ]
+            for name, answer in list(self.generate(prompts)):
+                said[name].append(answer)
+        return said
+
+
+def history(users: Sequence[Message], said: Sequence[Answer]) -> Iterator[Message]:
+    """Yield the conversation up to the last of the user's turns, each earlier one followed by the reply to it."""
+    for user, answer in zip(users, said, strict=False):
+        yield user
+        yield Message("assistant", (answer.text,))
+    yield users[-1]

@@ -1,0 +1,177 @@
+"""From the scores of a benchmark's answers, one set per repeat, to metrics with intervals, records and notices."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from statistics import fmean, variance
+from typing import Any
+
+from eyechart.metrics.cells import as_text, options_of
+from eyechart.scorers.scorer import UNDECIDED
+from eyechart.scorers.scoring import Scored, owner_of
+from eyechart.stats import mean_interval
+from eyechart.types import MeanOf, Metric, Notice, Outcome
+
+CATEGORIES = ("category", "l2-category")
+"""The columns whose values get an accuracy of their own with ``--metrics full``."""
+_COPIED = ("l2-category", "split", "g_index")
+
+
+@dataclass(frozen=True)
+class QuestionScores:
+    """The scores of all repeats, and which questions are about the same images."""
+
+    runs: Sequence[Scored]
+    clusters: Mapping[str, str]
+    """What rows share that are not independent, by the row's index."""
+    by_category: bool = False
+    notices: Sequence[Notice] = field(default=())
+
+    @property
+    def first(self) -> Scored:
+        """Return the scores whose texts are shown."""
+        return self.runs[0]
+
+    @cached_property
+    def verdicts(self) -> dict[str, float]:
+        """Return how right each question is, on average over the repeats; those that all repeats scored."""
+        units = [run.units for run in self.runs]
+        return {name: fmean(one[name] for one in units) for name in units[0] if all(name in one for one in units)}
+
+    @cached_property
+    def units(self) -> dict[str, str]:
+        """Return the independent unit that each question belongs to: its images, or itself."""
+        owners = {as_text(row["index"]): owner_of(row) for row in self.first.rows}
+        return {name: self.clusters.get(owners.get(name, name), name) for name in self.verdicts}
+
+    @property
+    def shared(self) -> bool:
+        """Tell whether any two questions are about the same images."""
+        return len(set(self.units.values())) < len(self.units)
+
+    @cached_property
+    def passes(self) -> dict[str, dict[str, float]]:
+        """Return pass@k of each question for k = 1, 2, 4, ... and all repeats: 1 - C(n - c, k) / C(n, k)."""
+        n = len(self.runs)
+        if n < 2 or not self.first.scorer.binary:
+            return {}
+        ks = sorted({n, *(2**i for i in range(n.bit_length()) if 2**i <= n)})
+        right = {name: round(value * n) for name, value in self.verdicts.items()}
+        return {f"pass@{k}": {name: 1 - math.comb(n - c, k) / math.comb(n, k) for name, c in right.items()} for k in ks}
+
+    def mean(self, values: Mapping[str, float], where: MeanOf) -> Metric:
+        """Return the mean over questions, its interval over units."""
+        found = mean_interval(list(values.values()), [self.units[name] for name in values])
+        low, high = found or (None, None)
+        shared = replace(where, cluster="cluster") if self.shared else where
+        return Metric(fmean(values.values()), low, high, n=len(values), mean_of=shared)
+
+    def outcome(self) -> Outcome:
+        """Put everything together; records and table are those of the first repeat."""
+        return Outcome(self.metrics(), list(self.records()), [*self.notices, *self._notices()], self.details())
+
+    def metrics(self) -> dict[str, Metric]:
+        """Return the accuracy with all that belongs to it, and the numbers of the benchmark's own table."""
+        scorer, metrics = self.first.scorer, dict[str, Metric]()
+        if self.verdicts:
+            accuracy = replace(self.mean(self.verdicts, MeanOf("correct")), chance=scorer.chance(self.first.rows))
+            metrics = dict.fromkeys(("accuracy", *scorer.means()), accuracy)
+            metrics |= {name: self.mean(values, MeanOf(name)) for name, values in self.passes.items()}
+            metrics |= dict(self._categories()) if self.by_category else {}
+            if len(self.runs) > 1:
+                means = [fmean(run.units[name] for name in self.verdicts) for run in self.runs]
+                metrics["accuracy_variance"] = Metric(variance(means), n=len(means), lower_is_better=True)
+        n = len(self.first.rows)
+        metrics |= {name: Metric(float(value), n=n) for name, value in scorer.numbers(self.first.table).items()}
+        return {name: replace(metric, primary=name == scorer.primary) for name, metric in metrics.items()}
+
+    def _categories(self) -> Iterator[tuple[str, Metric]]:
+        """Yield the accuracy within each category; a name that two columns share is told apart by the column's."""
+        taken: set[str] = set()
+        for column in CATEGORIES:
+            groups: dict[str, dict[str, float]] = {}
+            for row in self.first.rows:
+                index, category = as_text(row["index"]), as_text(row.get(column))
+                if category and index in self.verdicts:
+                    groups.setdefault(category, {})[index] = self.verdicts[index]
+            for name, values in sorted(groups.items()):
+                title = f"{name} ({column})" if name in taken else name
+                yield f"accuracy: {title}", self.mean(values, MeanOf("correct", where={column: name}))
+            taken |= groups.keys()
+
+    def records(self) -> Iterator[dict[str, Any]]:
+        """Yield a record per row; ``correct`` is the question's verdict, whose mean is the accuracy.
+
+        A rotation of a question has none of its own there; ``hit`` is its own in a circular set.
+        """
+        whole = all(value in (0, 1) for value in self.verdicts.values())
+        each = [
+            {as_text(row["index"]): score.correct for row, score in zip(run.rows, run.scores, strict=True)}
+            for run in self.runs
+        ]
+        for row, score in zip(self.first.rows, self.first.scores, strict=True):
+            index = as_text(row["index"])
+            verdict = self.verdicts.get(index)
+            record = {
+                "id": index,
+                "question": as_text(row.get("question")),
+                "options": options_of(row) or None,
+                "answer": row.get("answer"),
+                "prediction": as_text(row.get("prediction")),
+                "extracted": score.extracted,
+                "rule": score.rule,
+                "correct": int(verdict) if whole and verdict is not None else verdict,
+                "thinking": row.get("thinking"),
+                "category": row.get("category"),
+            }
+            record |= {name: row[name] for name in _COPIED if row.get(name) is not None}
+            if score.correct is not None and score.correct != self.first.units.get(index):
+                record["hit"] = score.correct
+            if len(each) > 1:
+                record["repeats"] = [one.get(index) for one in each]
+                record |= {name: values[index] for name, values in self.passes.items() if index in values}
+            if self.shared:
+                record["cluster"] = self.units.get(index, index)
+            yield record
+
+    def details(self) -> dict[str, Any]:
+        """Return the benchmark's own table, and how the answers were read."""
+        first, benchmark = self.first, self.first.scorer.benchmark
+        details: dict[str, Any] = {
+            "table": first.table,
+            "decided_by": first.decided_by,
+            "rules": first.rules,
+            "scorer": benchmark.scorer,
+        }
+        if benchmark.metric:
+            details["metric"] = benchmark.metric
+        if first.disagreement:
+            details["extractors"] = dict(first.disagreement)
+        if len(self.runs) > 1:
+            details["repeats"] = [{"table": run.table, "rules": run.rules} for run in self.runs]
+        return details
+
+    def _notices(self) -> Iterator[Notice]:
+        first = self.first
+        lost = len(first.unscored)
+        if lost:
+            low, high = (fmean(first.if_unscored(value).values()) for value in (0.0, 1.0))
+            yield Notice(
+                "unreadable_verdicts",
+                lost,
+                f"{lost} verdicts of the judge {first.decided_by} could not be read: these answers are unscored. "
+                f"If all of them were wrong, the accuracy would be {low:.4f}; if all were right, {high:.4f}.",
+            )
+        undecided = first.rules.get(UNDECIDED, 0)
+        if undecided and first.scorer.form is not None:
+            text = f"{undecided} answers could not be read by rule and count as wrong; a judge could read them."
+            yield Notice("undecided_answers", undecided, text)
+        differ = first.disagreement.get("differ", 0)
+        if differ:
+            other, count = first.disagreement["other"], len(first.rows)
+            yield Notice(
+                "extractors_disagree", differ, f"The extractor {other!r} reads {differ} of {count} answers differently."
+            )

@@ -1,0 +1,222 @@
+"""Questions to a generator: multiple choice, yes/no, open questions, captions and dialogues."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eyechart.datasets.questions.benchmarks import OWN_EVALUATE, QuestionBenchmark
+from eyechart.datasets.questions.dataset import QuestionInfo
+from eyechart.datasets.questions.own_classes import ClassDataset
+from eyechart.datasets.questions.own_tables import with_metric
+from eyechart.datasets.questions.predictions import find_predictions
+from eyechart.errors import ModelError, UsageError
+from eyechart.metrics.cells import Row, as_text
+from eyechart.models.access import Access
+from eyechart.scorers import scorer_of
+from eyechart.scorers.judges import JUDGE_SETTINGS
+from eyechart.scorers.scoring import EXACT, Scored, check_scoring
+from eyechart.tasks.base import Material, Prediction, Task
+from eyechart.tasks.labelled import wants_full
+from eyechart.tasks.questions.answers import AnsweredRows, answers_of, questions_of
+from eyechart.tasks.questions.judging import judge_arguments, score_runs
+from eyechart.tasks.questions.outcome import CATEGORIES, QuestionScores
+from eyechart.tasks.questions.own_evaluation import own_outcome
+from eyechart.types import DatasetInfo, Metric, ModelSpec, Notice, Outcome, Role
+
+SETTINGS: Mapping[str, Any] = {
+    "mode": "all",
+    "extractor": "vlmeval",
+    "metric": "",
+    "repeats": 1,
+    "system_prompt": "",
+    "judge": EXACT,
+    "judge_fallback": "",
+    "xlsx": True,
+}
+"""The settings of this task and their defaults."""
+
+
+@dataclass(frozen=True)
+class QuestionPrediction(Prediction):
+    """The answers to all questions, read and judged."""
+
+    runs: tuple[Scored, ...] = ()
+    """One set of scores for each repeat; none if nothing is scored here."""
+    clusters: Mapping[str, str] | None = None
+    """What questions share that are not independent, their images, by the sample's id."""
+    notices: tuple[Notice, ...] = ()
+    repeats: int = 1
+    answered: tuple[Mapping[str, Any], ...] = ()
+    """The rows of the first repeat, where the dataset's own class scores them."""
+    returned: tuple[Any, ...] = ()
+    """What that class returned, for each repeat."""
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """Count answers that no verdict could be read for: they are in no number."""
+        unscored = len(self.runs[0].unscored) if self.runs else 0
+        return {"scored": len(self.entries) - unscored, "unscored": unscored, "repeats": self.repeats}
+
+    def only(self, keep: NDArray[np.int64]) -> QuestionPrediction:
+        """Return the prediction for some samples."""
+        entries = tuple(self.entries[i] for i in keep)
+        kept = {entry.id for entry in entries}
+        return replace(self, entries=entries, failures=(), runs=tuple(run.only(kept) for run in self.runs))
+
+
+class QuestionAnswering(Task):
+    """Accuracy of a generator's answers, and the benchmark's own numbers.
+
+    Answers are read by rule, and by a judge where no rule can read them. ``--metrics full`` adds the accuracy within
+    each category.
+    """
+
+    name = "questions"
+    kinds = frozenset({"questions"})
+    needs = "generator"
+    measures = "questions"
+    records = "question"
+    output = "{model}_{dataset}.json"
+    roles: ClassVar[Mapping[str, Role]] = {"judge": "generator"}
+
+    def settings(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Pick how answers are asked for and read."""
+        given = options.get("questions", {})
+        chosen = {key: given.get(key, default) for key, default in SETTINGS.items()}
+        return {**chosen, "metrics": options.get("metrics", "default")}
+
+    def others(self, options: Mapping[str, Any]) -> Mapping[str, ModelSpec]:
+        """Name the judge, if there is one and something to judge."""
+        given = options.get("questions", {})
+        if given.get("judge", EXACT) == EXACT or given.get("mode") == "infer":
+            return {}
+        family = given.get("judge_type", "api")
+        chosen: dict[str, Any] = {"settings": JUDGE_SETTINGS}
+        if family == "api":
+            chosen["api_base"] = given.get("judge_api_base") or given.get("api_base")
+        limits = {key: given[key] for key in ("concurrency", "timeout", "tries") if key in given}
+        access = Access(key_variable=given.get("judge_key_variable"), **limits)
+        return {"judge": ModelSpec(family, given["judge"], options=chosen, access=access)}
+
+    def check(self, info: DatasetInfo, settings: Mapping[str, Any]) -> None:
+        """Refuse what cannot be scored, before anything is asked."""
+        super().check(info, settings)
+        benchmark = _benchmark(info, settings)
+        own, silent = benchmark.scorer == OWN_EVALUATE, settings["mode"] == "infer"
+        if not own and not silent:
+            check_scoring(scorer_of(benchmark, settings["extractor"]), judged=settings["judge"] != EXACT)
+        whole = own or silent or not scorer_of(benchmark).per_answer
+        if whole and wants_full(settings):
+            raise UsageError(
+                f"--metrics full adds nothing to {info.name}: its answers have no score of their own.",
+                advice="Leave it out.",
+            )
+        if own and settings.get("groups"):
+            raise UsageError(
+                f"{info.name} is scored by {benchmark.dataset_class}.evaluate, as a whole.",
+                advice="Leave --group_by out.",
+            )
+
+    def uses_model(self, settings: Mapping[str, Any]) -> bool:
+        """Predictions that are there are scored without the model."""
+        return bool(settings["mode"] != "eval")
+
+    def check_family(self, family: Any) -> None:
+        """Refuse generators that describe images and read no question."""
+        if getattr(family, "only_describes", False):
+            raise UsageError("CoCa describes images but reads no question.", advice="Use another --model_type.")
+
+    def reads(self, output: Path, settings: Mapping[str, Any]) -> tuple[Path, ...]:
+        """Name the predictions that are there, where only they are scored."""
+        if self.uses_model(settings):
+            return ()
+        found = (find_predictions(output, repeat) for repeat in range(settings["repeats"]))
+        return tuple(path for path in found if path is not None)
+
+    def predict(self, material: Material, settings: Mapping[str, Any]) -> QuestionPrediction:
+        """Ask, or read what was answered before; then read the answers, with the judge's help."""
+        dataset = questions_of(material)
+        _check_categories(material, settings)
+        found = answers_of(material, settings)
+        _check_failures(material, found)
+        lost = {failure.id: failure for answers in found for failure in answers.failures}
+        runs = [[row for row in answers.rows if as_text(row["index"]) not in lost] for answers in found]
+        prediction = QuestionPrediction(
+            info=material.info,
+            entries=tuple(entry for entry in material.manifest.entries if entry.id not in lost),
+            failures=tuple(lost.values()),
+            clusters=_clusters(material, runs[0]),
+            notices=(*dataset.table.notices, *(n for answers in found for n in answers.notices), *_cut_answers(runs)),
+            repeats=len(runs),
+        )
+        if settings["mode"] == "infer":
+            return prediction
+        benchmark = _benchmark(material.info, settings)
+        if isinstance(dataset, ClassDataset) and benchmark.scorer == OWN_EVALUATE:
+            returned = [dataset.evaluate(answers.file, judge_arguments(material)) for answers in found]
+            return replace(prediction, answered=tuple(runs[0]), returned=tuple(returned))
+        scored, notices = score_runs(runs, benchmark, material, settings)
+        return replace(prediction, runs=tuple(scored), notices=(*notices, *prediction.notices))
+
+    def score(self, prediction: QuestionPrediction, settings: Mapping[str, Any]) -> Outcome:
+        """Compute accuracy with its interval, the benchmark's own numbers, and a record per question."""
+        if settings["mode"] == "infer":
+            asked = len(prediction.entries) + len(prediction.failures)
+            answered = Metric(len(prediction.entries) / asked, n=asked, primary=True)
+            return Outcome({"answered": answered}, [], prediction.notices)
+        if prediction.returned:
+            decided_by = f"{_benchmark(prediction.info, settings).dataset_class}.evaluate"
+            return own_outcome(prediction.returned, prediction.answered, decided_by, prediction.notices)
+        return QuestionScores(
+            prediction.runs, prediction.clusters or {}, wants_full(settings), prediction.notices
+        ).outcome()
+
+
+def _benchmark(info: DatasetInfo, settings: Mapping[str, Any]) -> QuestionBenchmark:
+    """Return how a benchmark is scored, by the metric that the user chose if there is one."""
+    if not isinstance(info, QuestionInfo):
+        raise TypeError(f"{info.name} is no benchmark of questions")
+    return with_metric(info.benchmark, settings["metric"])
+
+
+def _check_categories(material: Material, settings: Mapping[str, Any]) -> None:
+    """Refuse to add the accuracy within categories where there are none."""
+    if wants_full(settings) and not any(entry.meta.get(c) for entry in material.manifest.entries for c in CATEGORIES):
+        raise UsageError(
+            f"--metrics full adds the accuracy within each category, but {material.info.name} has no categories.",
+            advice="Leave it out, or add a column category.",
+        )
+
+
+def _check_failures(material: Material, found: Sequence[AnsweredRows]) -> None:
+    failures = [failure for answers in found for failure in answers.failures]
+    if failures and (material.on_error == "fail" or not any(answers.rows for answers in found)):
+        first = failures[0]
+        raise ModelError(
+            f"{material.info.name}: {len(failures)} questions have no answer; the first: {first.id}: {first.reason}",
+            advice="The others are kept: run the same command to ask only these again, "
+            "or use --on-error skip to score without them.",
+        )
+
+
+def _cut_answers(runs: Sequence[Sequence[Row]]) -> list[Notice]:
+    cut = sum(row.get("finish_reason") == "length" for rows in runs for row in rows)
+    message = f"{cut} answers were cut at the longest answer (--max_tokens): what they end in may be missing."
+    return [Notice("cut_answers", cut, message)] if cut else []
+
+
+def _clusters(material: Material, rows: Sequence[Row]) -> dict[str, str]:
+    """Return, by index, what questions share that are not independent: their images, or the first of them."""
+    manifest = material.manifest
+    first = {entry.id: key.tobytes().hex() for entry, key in zip(manifest.entries, manifest.digests, strict=True)}
+    shown = {as_text(row["index"]): row.get("images") for row in rows}
+    return {
+        name: "|".join(map(str, images)) if isinstance(images, list) and images else first[name]
+        for name, images in shown.items()
+    }

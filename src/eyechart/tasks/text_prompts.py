@@ -1,0 +1,34 @@
+"""What is put in front of a query or of a document before it is embedded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from eyechart.tasks.base import Material
+
+ROLES = ("query", "document")
+OTHER_NAMES = {"passage": "document"}
+
+
+def given_prompts(family: str) -> dict[str, Any]:
+    """Return the option by which a family leaves prompts to those who give it texts: they are part of the texts."""
+    return {"prompts": "given"} if family == "sentence-transformers" else {}
+
+
+def prompt_settings(options: Mapping[str, Any]) -> dict[str, str]:
+    """Pick ``query_prompt`` and ``document_prompt``; an empty one is a choice, too."""
+    given = {f"{role}_prompt": options.get(f"{role}_prompt") for role in ROLES}
+    return {key: str(text) for key, text in given.items() if text is not None}
+
+
+def prompts_of(material: Material, settings: Mapping[str, Any]) -> dict[str, str]:
+    """Return the prompts by role: those of the settings if there are any, else those of the model's authors."""
+    given = {role: settings[f"{role}_prompt"] for role in ROLES if f"{role}_prompt" in settings}
+    own = material.encoder.card.prompts
+    return given or {OTHER_NAMES.get(role, role): text for role, text in own.items()}
+
+
+def with_prompt(prompts: Mapping[str, str], role: str, texts: Sequence[str]) -> list[str]:
+    """Put the prompt of a role in front of texts."""
+    return [prompts.get(role, "") + text for text in texts]

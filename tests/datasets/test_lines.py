@@ -1,0 +1,196 @@
+"""Lines, encodings and control characters in the files that data come with."""
+
+import codecs
+import json
+from functools import partial
+
+import pytest
+
+from eyechart.datasets.classes import read_class_texts
+from eyechart.datasets.jsonl import open_jsonl
+from eyechart.datasets.pairs import open_pairs
+from eyechart.datasets.selection import open_selection
+from eyechart.datasets.table import open_table
+from eyechart.datasets.text_collection import read_collection
+from eyechart.datasets.text_lists import read_lines
+from eyechart.datasets.webdataset import open_webdataset
+from eyechart.errors import DataError, EyechartError
+from eyechart.io.untrusted import read_json, split_lines, text_lines
+from eyechart.manifest import iter_samples, read_manifest
+from eyechart.plan import open_dataset
+from eyechart.types import DatasetSpec
+from support.data import png, write_classification, write_retrieval, write_tar
+
+NOT_LINE_ENDS = ["\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029"]
+"""Where ``str.splitlines`` cuts."""
+
+
+def spec(root, **options):
+    return DatasetSpec("mine", "x", str(root), options=options)
+
+
+# ------------------------------------------------------------------------------------------------------ lines
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_lines_end_at_line_feeds(end, tmp_path):
+    (tmp_path / "names.txt").write_bytes(f"cat{end}dog{end}".encode())
+
+    assert read_lines(tmp_path / "names.txt") == ("cat", "dog")
+    assert split_lines(f"a{end}b") == split_lines(f"a{end}b{end}") == ["a", "b"]
+    assert split_lines("") == []
+
+
+@pytest.mark.parametrize("character", ["\u2028", "\u2029"])
+def test_a_separator_within_a_class_name_shifts_no_label(character, tmp_path):
+    root = write_classification(tmp_path, classes=(f"a{character}b", "dog", "bird"))
+
+    assert open_webdataset(spec(root)).info.classnames == (f"a{character}b", "dog", "bird")
+
+
+@pytest.mark.parametrize("character", [*NOT_LINE_ENDS[:6], "\x1b[31m", "\x7f", "\x9b", "\t", "\r"])
+def test_a_class_name_with_a_control_character_is_refused_and_shown_harmlessly(character, tmp_path):
+    root = write_classification(tmp_path, classes=(f"a{character}b", "dog", "bird"))
+
+    with pytest.raises(DataError) as caught:
+        _ = open_webdataset(spec(root)).info
+
+    assert repr(f"a{character}b") in str(caught.value)
+    assert character not in str(caught.value)
+
+
+@pytest.mark.parametrize("character", NOT_LINE_ENDS)
+def test_a_template_and_a_caption_may_hold_any_of_them(character, tmp_path):
+    (tmp_path / "t.txt").write_bytes(f"a{character} {{c}}\nthe {{c}}\n".encode())
+    options = {"template_file": str(tmp_path / "t.txt")}
+    root = write_retrieval(tmp_path / "r", captions=[[f"a{character}dog", "a cat"]], shards=1)
+
+    assert read_class_texts(None, spec(tmp_path, **options), ("x",)).templates == (f"a{character} {{c}}", "the {c}")
+    assert next(iter_samples(open_webdataset(spec(root)))).texts == (f"a{character}dog", "a cat")
+
+
+def test_captions_of_zero_bytes_are_damage(tmp_path):
+    root = write_retrieval(tmp_path, captions=[["a"]], shards=1)
+    write_tar(root / "test" / "0.tar", [("s1.png", png()), ("s1.txt", b"a dog\0\0\0\0")])
+
+    with pytest.raises(DataError, match=r"s1\.png: its captions hold zero bytes"):
+        list(iter_samples(open_webdataset(spec(root))))
+
+
+# -------------------------------------------------------------------------------------------------- encodings
+
+ROW = {"image_path": "a.png", "image": "a.png", "query": ["汉字"], "caption": "汉字", "text": "汉字", "_id": "d"}
+LINES = json.dumps(ROW | {"images": ["a.png"], "texts": ["汉字", "x"]}, ensure_ascii=False) + "\n"
+
+
+def collection(folder):
+    if not (folder / "queries.jsonl").exists():
+        (folder / "queries.jsonl").write_text('{"_id": "q", "text": "x"}')
+        (folder / "qrels.jsonl").write_text('{"query-id": "q", "corpus-id": "d", "score": 1}')
+    return read_collection(folder).documents[0].text
+
+
+def texts(reader, file, folder):
+    return next(iter_samples(reader(spec(folder / file)))).texts[0]
+
+
+READERS = {
+    "image_queries.jsonl": (LINES, partial(texts, open_jsonl, "")),
+    "questions.jsonl": (LINES, partial(texts, open_selection, "")),
+    "t.jsonl": (LINES, partial(texts, open_table, "t.jsonl")),
+    "t.csv": ("image,caption\na.png,汉字\n", partial(texts, open_table, "t.csv")),
+    "corpus.jsonl": (LINES, collection),
+    "names.txt": ("汉字\ncat\n", lambda folder: read_lines(folder / "names.txt")[0]),
+    "names.json": ('["汉字"]', lambda folder: read_json(folder / "names.json")[0]),
+}
+
+
+@pytest.mark.parametrize("name", READERS)
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-be"])
+def test_utf8_and_utf16_with_a_mark_are_read(name, encoding, tmp_path):
+    (tmp_path / "a.png").write_bytes(png())
+    content, read = READERS[name]
+    mark = codecs.BOM_UTF16_BE if encoding == "utf-16-be" else b""
+    (tmp_path / name).write_bytes(mark + content.encode(encoding))
+
+    assert read(tmp_path) == "汉字"
+
+
+@pytest.mark.parametrize("name", READERS)
+@pytest.mark.parametrize(("encoding", "guess"), [("gbk", "GBK"), ("shift_jis", "SHIFT_JIS")])
+def test_another_encoding_is_an_error_that_names_the_line_and_a_guess(name, encoding, guess, tmp_path):
+    (tmp_path / "a.png").write_bytes(png())
+    content, read = READERS[name]
+    content = content.replace("汉字", "漢字かな" if encoding == "shift_jis" else "汉字")
+    (tmp_path / name).write_bytes(content.encode(encoding))
+    line = 2 if name == "t.csv" else 1
+
+    with pytest.raises(
+        EyechartError, match=rf"(?s){name}, line {line}: not UTF-8.*It may be {guess}: iconv -f {guess}"
+    ):
+        read(tmp_path)
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_utf16_without_a_mark_is_told(name, tmp_path):
+    (tmp_path / "a.png").write_bytes(png())
+    content, read = READERS[name]
+    (tmp_path / name).write_bytes(content.replace("汉字", "abc").encode("utf-16-le"))
+
+    with pytest.raises(EyechartError, match=rf"{name}, line 1: UTF-16 without its mark"):
+        read(tmp_path)
+
+
+def test_the_line_of_western_text_is_named(tmp_path):
+    (tmp_path / "names.txt").write_bytes("dog\ncafé au lait\n".encode("cp1252"))
+
+    with pytest.raises(DataError, match=r"(?s)names\.txt, line 2: not UTF-8.*WINDOWS-1252"):
+        read_lines(tmp_path / "names.txt")
+
+
+def test_a_character_whose_bytes_look_like_a_line_feed_does_not_end_a_line(tmp_path):
+    """U+0A0A is a letter of Gurmukhi, and twice the byte of a line feed in UTF-16."""
+    (tmp_path / "a.txt").write_bytes("ਊ\nb\r\n".encode("utf-16"))
+
+    assert list(text_lines(tmp_path / "a.txt")) == [(1, "ਊ\n"), (2, "b\r\n")]
+
+
+def test_half_a_character_of_utf16_is_an_error(tmp_path):
+    (tmp_path / "a.txt").write_bytes("ab".encode("utf-16") + b"\xd8")
+
+    with pytest.raises(DataError, match="line 1: not UTF-16"):
+        list(text_lines(tmp_path / "a.txt"))
+
+
+# ---------------------------------------------------------------------------------------------------- sample ids
+
+
+@pytest.mark.parametrize("key", ["a\x1b[31m", "a\x07", "a\x7f", "a\x9b31m", "a\rb", "a\ud800"])
+def test_a_sample_id_that_a_terminal_would_obey_is_refused(key, tmp_path):
+    root = write_classification(tmp_path / "wds", n=1, shards=1)
+    (tmp_path / "a.png").write_bytes(png())
+    (tmp_path / "image_queries.jsonl").write_text(json.dumps({"id": key, "image_path": "a.png", "query": "x"}))
+    (tmp_path / "pairs.jsonl").write_text(json.dumps({"id": key, "image_1": "a.png", "image_2": "a.png", "score": 1}))
+    (tmp_path / "corpus.jsonl").write_text(json.dumps({"_id": key, "text": "x"}))
+    readers = [
+        lambda: open_jsonl(spec(tmp_path)),
+        lambda: open_pairs(spec(tmp_path)),
+        lambda: read_collection(tmp_path),
+    ]
+    if key != "a\ud800":  # which no tar can hold
+        write_tar(root / "test" / "0.tar", [(f"{key}.png", png()), (f"{key}.cls", b"1")])
+        readers.append(lambda: read_manifest(open_dataset(DatasetSpec("wds/x", "wds", str(root)))))
+
+    for read in readers:
+        with pytest.raises(DataError) as caught:
+            read()
+        assert repr(key)[1:-1] in str(caught.value)
+        assert key not in str(caught.value)
+
+
+def test_a_tar_key_that_is_not_utf8_is_refused(tmp_path):
+    root = write_classification(tmp_path, n=1, shards=1)
+    write_tar(root / "test" / "0.tar", [("a\udcff.png", png()), ("a\udcff.cls", b"1")])
+
+    with pytest.raises(DataError, match=r"the sample 'a\\udcff'"):
+        list(iter_samples(open_webdataset(spec(root))))

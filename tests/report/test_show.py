@@ -1,0 +1,67 @@
+"""The table at the end of a run says everything about a number, and cuts no name, however narrow the terminal is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from eyechart import read_result
+from eyechart.cli.show import result_lines, show_reports
+from eyechart.run import JobReport
+from eyechart.types import Metric
+
+
+@pytest.fixture
+def shown(monkeypatch, capsys):
+    """Show results on a terminal of 80 columns; return its lines."""
+    monkeypatch.setenv("COLUMNS", "80")
+
+    def show(*results):
+        show_reports([JobReport(None, result=result) for result in results], quiet=False)
+        return capsys.readouterr().out.splitlines()
+
+    return show
+
+
+@pytest.fixture
+def result(small_suite):
+    return read_result(small_suite / "harbour_Snellen-B_en_zeroshot_classification.json")
+
+
+def row(lines, metric):
+    return next(line for line in lines if line.split()[:1] == [metric])
+
+
+def test_a_metric_has_its_value_interval_chance_size_and_what_is_missing(shown, result):
+    lines = shown(result)
+
+    metric = result.values["acc1"]
+    assert "Snellen-B on wds/harbour (en, zeroshot_classification)" in lines
+    assert row(lines, "acc1").split() == [
+        "acc1", f"{metric.value:.4f}", f"{metric.low:.4f}", "-", f"{metric.high:.4f}", "0.0250", "119", "1", "failed",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["image_retrieval_true_recall@10_worst_country", "m" * 100])
+def test_no_name_is_cut_at_80_columns(shown, result, name):
+    lines = shown(replace(result, values={name: Metric(0.5, 0.4, 0.6, 0.1, 100)}))
+
+    assert name in "".join(lines)
+    assert "0.5000" in "".join(lines)
+
+
+def test_the_names_that_tasks_write_fit_into_80_columns(shown, small_suite):
+    lines = shown(*(read_result(path) for path in sorted(small_suite.glob("*.json"))))
+
+    assert max(map(len, lines)) <= 80
+
+
+def test_the_best_that_can_be_reached_has_a_column_if_any_metric_has_it(result):
+    assert "best" not in result_lines([result])[0]
+
+    metrics = {**result.values, "acc1": replace(result.values["acc1"], best=0.95)}
+    header, _, first, *_ = result_lines([replace(result, values=metrics)])
+
+    assert header.split()[-2:] == ["best", "n"]
+    assert "0.0250  0.9500  119" in first

@@ -1,0 +1,196 @@
+"""Benchmarks of questions as datasets: from a name to samples, prompts and a signature of the content."""
+
+import os
+import sys
+
+import pytest
+
+from eyechart.datasets.questions.own_classes import open_class
+from eyechart.datasets.questions.reader import open_questions
+from eyechart.datasets.resolve import resolve_dataset
+from eyechart.errors import DataError, UnknownNameError, UsageError
+from eyechart.manifest import iter_samples, read_manifest
+from eyechart.types import Dataset, DatasetSpec
+from support.vlm_data import image_bytes, image_cell, write_benchmark
+
+ROWS = [
+    {"index": 3, "question": "Which animal?", "A": "cat", "B": "dog", "answer": "A", "category": "pets"},
+    {"index": 4, "image": "3", "question": "Which animal?", "A": "cow", "B": "hen", "answer": "B", "category": None},
+]
+
+
+def opened(name):
+    return open_questions(resolve_dataset(str(name), "root"))
+
+
+def test_a_row_is_a_sample(lmu_data):
+    write_benchmark(lmu_data / "Pets.tsv", ROWS)
+
+    dataset = opened("Pets")
+    first, second = iter_samples(dataset)
+
+    assert isinstance(dataset, Dataset)
+    assert dataset.info.kind == "questions"
+    assert (first.id, first.texts) == ("3", ("Which animal?",))
+    assert first.meta == {"A": "cat", "B": "dog", "answer": "A", "category": "pets"}
+    assert "category" not in second.meta
+    assert first.image.read() == second.image.read() == image_bytes(color=(0, 0, 9))
+
+
+def test_a_table_goes_by_its_stem_wherever_it_lies(lmu_data, tmp_path):
+    inside = write_benchmark(lmu_data / "Pets.tsv", ROWS)
+    beside = write_benchmark(tmp_path / "elsewhere" / "Mine.tsv", ROWS)
+
+    by_name, by_path = resolve_dataset("Pets", "root"), resolve_dataset(str(beside), "root")
+    known = resolve_dataset("MMBench_DEV_EN", "root")
+
+    assert (by_name.name, by_name.reader, by_name.root) == ("Pets", "questions", str(inside))
+    assert (by_path.name, by_path.reader, by_path.root) == ("Mine", "questions", str(beside))
+    assert (known.name, known.reader, known.root) == ("MMBench_DEV_EN", "questions", "")
+
+
+def test_a_table_without_questions_is_read_as_any_other(tmp_path):
+    (tmp_path / "labels.tsv").write_text("image\tlabel\na.png\tcat\n")
+
+    assert resolve_dataset(str(tmp_path / "labels.tsv"), "root").reader == "table"
+
+
+def test_a_name_that_is_nearly_right_is_suggested():
+    with pytest.raises(UnknownNameError) as caught:
+        resolve_dataset("MMBench_DEV_ENN", "root")
+
+    assert "MMBench_DEV_EN" in caught.value.advice
+
+
+def test_nothing_is_fetched_offline(lmu_data):
+    with pytest.raises(DataError, match="offline") as caught:
+        open_questions(resolve_dataset("MME", "root", options={"offline": True}))
+
+    assert "MME.tsv" in caught.value.advice
+
+
+def test_the_signature_is_of_the_content(lmu_data, tmp_path):
+    named = "index\timage_path\tquestion\tanswer\n0\tcat.png\tq\tyes\n"
+    (tmp_path / "Named.tsv").write_text(named)
+    (tmp_path / "cat.png").write_bytes(image_bytes())
+    before = opened(tmp_path / "Named.tsv").signature()
+
+    os.utime(tmp_path / "Named.tsv", (1, 1))
+    touched = opened(tmp_path / "Named.tsv").signature()
+    (tmp_path / "cat.png").write_bytes(image_bytes(color=(1, 2, 3)))
+    repainted = opened(tmp_path / "Named.tsv").signature()
+    (tmp_path / "Named.tsv").write_text(named.replace("yes", "no"))
+    answered = opened(tmp_path / "Named.tsv").signature()
+
+    assert touched == before
+    assert len({before, repainted, answered}) == 3
+
+
+def test_images_beside_a_table_that_is_named_by_a_relative_path_are_found(lmu_data, tmp_path, monkeypatch):
+    (tmp_path / "Named.tsv").write_text("index\timage_path\tquestion\tanswer\n0\tcat.png\tq\tyes\n")
+    (tmp_path / "cat.png").write_bytes(image_bytes())
+    monkeypatch.chdir(tmp_path)
+
+    dataset = opened("Named.tsv")
+    [message] = dataset.prompt(dataset.table.rows[0])
+
+    assert message.parts[0].path == tmp_path / "cat.png"
+    assert message.parts[1] == "q"
+
+
+def test_a_missing_image_is_the_questions_failure_and_no_reason_not_to_list_it(lmu_data):
+    rows = [{"index": 0, "image": None, "image_path": "gone.png", "question": "q", "answer": "yes"}]
+    write_benchmark(lmu_data / "Gone.tsv", [*rows, {"index": 1, "question": "q", "answer": "yes"}])
+    table = (lmu_data / "Gone.tsv").read_text().replace("image\t", "", 1).splitlines()
+    (lmu_data / "Gone.tsv").write_text("\n".join([table[0], table[1].lstrip("\t")]))
+
+    dataset = opened("Gone")
+
+    assert [entry.id for entry in read_manifest(dataset).entries] == ["0"]
+    with pytest.raises(DataError, match=r"no image 'gone\.png'"):
+        dataset.prompt(dataset.table.rows[0])
+
+
+def test_several_questions_about_an_image_are_no_duplicates(lmu_data):
+    write_benchmark(lmu_data / "Pets.tsv", ROWS)
+
+    assert read_manifest(opened("Pets")).notices == ()
+
+
+OWN = """
+import pandas
+
+class Plain:
+    TYPE = "VQA"
+    dataset_name = "Plain"
+
+    def __init__(self, dataset):
+        self.data = pandas.DataFrame({"index": [0, 1], "question": ["a?", "b?"], "answer": ["x", None]})
+
+    def build_prompt(self, line):
+        return [dict(type="text", value=line["question"].upper())]
+
+    def evaluate(self, eval_file, **judge_kwargs):
+        return {"Overall": 1.0}
+
+class Half:
+    def __init__(self, dataset):
+        self.data = []
+"""
+
+
+@pytest.fixture
+def own(lmu_data, tmp_path, monkeypatch):
+    """Classes that extend nothing of ours."""
+    pytest.importorskip("pandas")
+    (tmp_path / "plain_bench.py").write_text(OWN)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    yield tmp_path / "plain_bench.py"
+    sys.modules.pop("plain_bench", None)
+
+
+def test_a_class_is_known_by_what_it_has(own):
+    dataset = opened("python:plain_bench:Plain")
+    first, second = iter_samples(dataset)
+
+    assert dataset.info.name == "Plain"
+    assert (first.id, first.texts, first.image) == ("0", ("a?",), None)
+    assert "answer" not in second.meta
+    assert dataset.prompt(dataset.table.row("1"))[0].parts == ("B?",)
+    assert dataset.info.benchmark.scorer == "evaluate"
+
+
+def test_other_code_is_another_signature(own):
+    before = opened("python:plain_bench:Plain").signature()
+    del sys.modules["plain_bench"]
+    own.write_text(OWN.replace("upper()", "casefold()"))
+
+    assert opened("python:plain_bench:Plain").signature() != before
+
+
+def test_code_that_cannot_be_looked_at_is_not_known_to_be_the_same(lmu_data):
+    space = {"__name__": "nowhere"}
+    exec(compile(OWN, "<cell>", "exec"), space)  # noqa: S102 - our own text, as a notebook runs it
+    spec = DatasetSpec("Plain", "questions", "")
+
+    assert open_class(space["Plain"], spec).signature() != open_class(space["Plain"], spec).signature()
+
+
+def test_a_class_that_lacks_something_is_refused(own):
+    with pytest.raises(UsageError, match="no dataset class: it has no build_prompt"):
+        opened("python:plain_bench:Half")
+
+
+def test_a_class_of_ours_is_scored_by_its_scorer(lmu_data, tmp_path, monkeypatch):
+    (tmp_path / "our_bench.py").write_text("from eyechart.vlm import *\n\nclass Ours(ImageMCQDataset):\n    pass\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    write_benchmark(lmu_data / "Ours.tsv", [{**ROWS[0], "image": image_cell()}])
+
+    dataset = opened("python:our_bench:Ours")
+    sys.modules.pop("our_bench")
+
+    assert dataset.info.benchmark.scorer == "choice"
+    assert dataset.info.source == str(lmu_data / "Ours.tsv")
+    assert "Options:\nA. cat" in dataset.prompt(dataset.table.rows[0])[0].parts[-1]
