@@ -92,8 +92,7 @@ def _score_captions(prediction: RetrievalPrediction, settings: Mapping[str, Any]
     text_fields: dict[str, Mapping[int, float]] = {}
     if repeats:
         metrics = with_repeats(metrics, prediction, number, ks)
-    means = ks if full else [int(settings["main_metric"].rpartition("@")[2])] if settings.get("main_metric") else []
-    metrics |= {f"mean_recall@{k}": mean_recall(k, metrics) for k in means}
+    metrics |= {f"mean_recall@{k}": mean_recall(k, metrics) for k in _ks_of_means(settings)}
     if full:
         for (way, ranks), fields in zip(found.both, (text_fields, image_fields), strict=True):
             more, values = full_metrics(way, ranks, ks, repeats=bool(repeats) and way is found.to_text)
@@ -111,6 +110,15 @@ def _score_captions(prediction: RetrievalPrediction, settings: Mapping[str, Any]
         notices=[*prediction.notices, *_notices(prediction, ks, found, repeats)],
         details={"captions": len(prediction.texts), "images": len(prediction.images)},
     )
+
+
+def _ks_of_means(settings: Mapping[str, Any]) -> Sequence[int]:
+    """Return the k at which the mean of both directions is wanted: all, or the one that the catalogue names."""
+    main = MEAN_RECALL.fullmatch(settings.get("main_metric", ""))
+    if settings.get("metrics") == "full":
+        ks: Sequence[int] = settings["recall_k"]
+        return ks
+    return [int(main[1])] if main else []
 
 
 def _notices(prediction: RetrievalPrediction, ks: Sequence[int], found: Search, repeats: int) -> Iterator[Notice]:
