@@ -168,7 +168,7 @@ def run(folder: Path, data: Path, names: list[str], models: list[str], **setting
     )  # fmt: skip
 
 
-def make_suite(folder: Path, *, models: list[str] | None = None, n: int = 120, thumbnails: int = 0) -> Path:
+def make_suite(folder: Path, *, models: list[str] | None = None, n: int = 84, thumbnails: int = 0) -> Path:
     """Run models on every kind of benchmark that an encoder can do; return the folder of the results."""
     models = models or list(BLUR)
     data, results = folder / "data", folder / "results"
