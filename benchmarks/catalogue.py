@@ -24,7 +24,7 @@ import numpy as np
 from peer import FOLDER, PEER, ROOT, make_peer
 from PIL import Image
 
-from eyechart.datasets.webdataset import open_webdataset
+from eyechart.datasets.wds.webdataset import open_webdataset
 from eyechart.manifest import iter_samples
 from eyechart.types import DatasetSpec
 

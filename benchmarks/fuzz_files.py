@@ -28,7 +28,7 @@ from eyechart.datasets.questions.folders import VARIABLE
 from eyechart.datasets.questions.messages import to_messages
 from eyechart.datasets.questions.tables import load_table
 from eyechart.datasets.questions.xlsx import read_xlsx, write_xlsx
-from eyechart.datasets.webdataset import open_webdataset
+from eyechart.datasets.wds.webdataset import open_webdataset
 from eyechart.io.media import decode_image
 from eyechart.manifest import read_manifest
 from eyechart.types import DatasetSpec

@@ -100,14 +100,14 @@ MUTANTS = [
     ),
     Mutant(
         "tasks: probes learn from the validation set only",
-        "tasks/probe.py",
+        "tasks/probes/probe.py",
         "pool, val = whole.only(keep), whole.only(out)",
         "pool, val = whole.only(out), whole.only(out)",
         "tests/tasks/test_probe.py",
     ),
     Mutant(
         "tasks: features are never normalised",
-        "tasks/probe.py",
+        "tasks/probes/probe.py",
         'return unit(vectors) if settings["normalize"] else vectors',
         "return vectors",
         "tests/tasks/test_probe.py",
@@ -121,7 +121,7 @@ MUTANTS = [
     ),
     Mutant(
         "tasks: queries get the document's prompt",
-        "tasks/text_retrieval.py",
+        "tasks/retrieval/text_retrieval.py",
         '"query"',
         '"document"',
         "tests/workflow/test_text_retrieval.py",
@@ -149,7 +149,7 @@ MUTANTS = [
     ),
     Mutant(
         "tasks: the interval of a text metric ends at 1",
-        "tasks/ranked.py",
+        "tasks/retrieval/ranked.py",
         "            high,\n",
         "            1.0,\n",
         "tests/workflow/test_text_retrieval.py",

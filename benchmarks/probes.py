@@ -19,7 +19,7 @@ import numpy as np
 from PIL import Image
 
 import eyechart
-from eyechart.datasets.webdataset import open_webdataset
+from eyechart.datasets.wds.webdataset import open_webdataset
 from eyechart.inference.embeddings import StoredEmbeddings
 from eyechart.io.files import cache_root
 from eyechart.learn.linear import accuracy

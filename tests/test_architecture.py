@@ -142,7 +142,7 @@ def test_a_folder_has_a_subject_and_few_files():
     } == {}
 
 
-MOST_FILES = {"datasets": 30}
+MOST_FILES = {"datasets": 23}
 """Readers are many and alike."""
 
 

@@ -11,6 +11,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from speed_data import CLASSES, TEMPLATES
 
 from eyechart.inference.embeddings import StoredEmbeddings
+from eyechart.metrics.vectors import unit
 from eyechart.models.registry import open_model
 from eyechart.store.vectors import EmbeddingStore
 from eyechart.tasks.prompts import class_texts, class_vectors
@@ -23,5 +24,5 @@ with tempfile.TemporaryDirectory() as folder:
     embeddings = StoredEmbeddings(model, EmbeddingStore(Path(folder)))
     start, cpu = time.perf_counter(), time.process_time()
     texts = class_texts(DatasetInfo("x", "classification", classnames=names, templates=tuple(TEMPLATES)))
-    class_vectors(embeddings.texts([text for group in texts for text in group]), texts)
+    class_vectors(unit(embeddings.texts([text for group in texts for text in group])), texts)
     print(json.dumps({"wall": time.perf_counter() - start, "cpu": time.process_time() - cpu}))

@@ -74,7 +74,7 @@ class Session:
     def manifest(self, job: Job, split: str | None = None) -> Manifest:
         """Read a dataset once, however many models and tasks use it; another split is always read whole."""
         spec = job.dataset if split is None else dataclasses.replace(job.dataset, split=split, limit=None)
-        key = digest_json([_key(spec), job.on_error, job.settings.get("prompts"), self.signature(spec)])
+        key = digest_json([_key(spec), spec.limit, job.on_error, job.settings.get("prompts"), self.signature(spec)])
         if key not in self._manifests:
             if len(self._manifests) >= MAX_MANIFESTS:
                 self._manifests.pop(next(iter(self._manifests)))

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from eyechart.cli import main
-from eyechart.datasets.export import export_webdataset
-from eyechart.datasets.recode import extension_of, recode
 from eyechart.datasets.registry import open_dataset
 from eyechart.datasets.resolve import resolve_dataset
+from eyechart.datasets.wds.export import export_webdataset
+from eyechart.datasets.wds.recode import extension_of, recode
 from eyechart.errors import DataError, UsageError
 from eyechart.io.media import ImageRef, decode_image
 from eyechart.manifest import iter_samples, read_manifest

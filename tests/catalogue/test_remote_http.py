@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from eyechart.datasets.remote import download, fetch_url
-from eyechart.datasets.webdataset import open_webdataset
+from eyechart.datasets.wds.webdataset import open_webdataset
 from eyechart.errors import DataError
 from eyechart.io.progress import NoProgress
 from eyechart.manifest import iter_samples, read_manifest
@@ -110,7 +110,7 @@ def test_what_is_in_the_cache_is_not_fetched_again(site, tmp_path):
 
 def test_several_processes_share_one_download(site, tmp_path):
     code = (
-        "import sys\nfrom eyechart.datasets.webdataset import open_webdataset\n"
+        "import sys\nfrom eyechart.datasets.wds.webdataset import open_webdataset\n"
         "from eyechart.manifest import iter_samples\nfrom eyechart.types import DatasetSpec\n"
         "print(len(list(iter_samples(open_webdataset(DatasetSpec('x', 'wds', sys.argv[1]))))))\n"
     )

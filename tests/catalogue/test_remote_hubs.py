@@ -3,7 +3,7 @@
 import pytest
 
 from eyechart.datasets.resolve import resolve_dataset
-from eyechart.datasets.webdataset import open_webdataset
+from eyechart.datasets.wds.webdataset import open_webdataset
 from eyechart.errors import DataError
 from eyechart.io.progress import NoProgress
 from eyechart.manifest import iter_samples

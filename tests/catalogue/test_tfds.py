@@ -6,7 +6,7 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 
-from eyechart.datasets import tfds as reader
+from eyechart.datasets.libraries import tfds as reader
 from eyechart.datasets.registry import open_dataset
 from eyechart.datasets.resolve import resolve_dataset
 from eyechart.errors import DataError, MissingExtraError, UsageError

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from eyechart.cli import main
-from eyechart.models.encoders.onnx import OnnxEncoder
+from eyechart.models.onnx.encoder import OnnxEncoder
 from support.data import png, write_classification, write_retrieval, write_tar
 
 TINY = ["--model_type", "onnx", "--model", "eyechart-tiny", "--pretrained", "eyechart-tiny"]

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 from skimage import data as photographs
 
-from eyechart.datasets.recode import recode
+from eyechart.datasets.wds.recode import recode
 from eyechart.errors import DataError
 from eyechart.io.media import ImageRef, decode_image, to_rgb
 from eyechart.results.thumbnails import thumbnail

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from eyechart.datasets.folder import open_folder
-from eyechart.datasets.webdataset import open_webdataset
+from eyechart.datasets.wds.webdataset import open_webdataset
 from eyechart.errors import DataError, ModelError
 from eyechart.inference.embeddings import StoredEmbeddings
 from eyechart.manifest import read_manifest

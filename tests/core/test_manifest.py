@@ -1,6 +1,6 @@
 import pytest
 
-from eyechart.datasets.webdataset import open_webdataset
+from eyechart.datasets.wds.webdataset import open_webdataset
 from eyechart.errors import DataError
 from eyechart.io.media import ImageRef
 from eyechart.manifest import read_manifest

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from eyechart.datasets.webdataset import open_webdataset
+from eyechart.datasets.wds.webdataset import open_webdataset
 from eyechart.errors import EyechartError
 from eyechart.types import DatasetSpec
 from support.data import write_classification

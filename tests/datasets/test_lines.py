@@ -13,7 +13,7 @@ from eyechart.datasets.selection import open_selection
 from eyechart.datasets.table import open_table
 from eyechart.datasets.text_collection import read_collection
 from eyechart.datasets.text_lists import read_lines
-from eyechart.datasets.webdataset import open_webdataset
+from eyechart.datasets.wds.webdataset import open_webdataset
 from eyechart.errors import DataError, EyechartError
 from eyechart.io.untrusted import read_json, split_lines, text_lines
 from eyechart.manifest import iter_samples, read_manifest

@@ -6,7 +6,7 @@ import os
 import pytest
 
 from eyechart.datasets.resolve import resolve_dataset
-from eyechart.datasets.webdataset import open_webdataset
+from eyechart.datasets.wds.webdataset import open_webdataset
 from eyechart.plan import open_dataset
 from eyechart.run import evaluate
 from eyechart.types import DatasetSpec

@@ -5,7 +5,7 @@ import tarfile
 import numpy as np
 import pytest
 
-from eyechart.datasets.webdataset import open_webdataset
+from eyechart.datasets.wds.webdataset import open_webdataset
 from eyechart.errors import DataError
 from eyechart.manifest import iter_samples
 from eyechart.types import DatasetSpec

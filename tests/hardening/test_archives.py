@@ -7,11 +7,12 @@ import zipfile
 
 import pytest
 
-from eyechart.datasets import prompt_pack, tarshard
+from eyechart.datasets import prompt_pack
 from eyechart.datasets.questions import xlsx
 from eyechart.datasets.questions.xlsx import read_xlsx, write_xlsx
-from eyechart.datasets.tarshard import iter_groups
-from eyechart.datasets.webdataset import open_webdataset
+from eyechart.datasets.wds import tarshard
+from eyechart.datasets.wds.tarshard import iter_groups
+from eyechart.datasets.wds.webdataset import open_webdataset
 from eyechart.errors import DataError
 from eyechart.manifest import iter_samples
 from eyechart.types import DatasetSpec

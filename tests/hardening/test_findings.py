@@ -11,7 +11,7 @@ from eyechart.compat.evalscope import read_configs
 from eyechart.datasets.questions.tables import load_table
 from eyechart.datasets.questions.xlsx import read_xlsx, write_xlsx
 from eyechart.datasets.table import open_table
-from eyechart.datasets.tarshard import iter_groups
+from eyechart.datasets.wds.tarshard import iter_groups
 from eyechart.errors import DataError, ResultError, UsageError
 from eyechart.report.load import load_results, read_any
 from eyechart.report.page.payload import make_payload

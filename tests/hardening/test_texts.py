@@ -16,7 +16,7 @@ from eyechart.datasets.questions.tsv import read_tsv
 from eyechart.datasets.selection import open_selection
 from eyechart.datasets.table import open_table
 from eyechart.datasets.text_collection import read_collection
-from eyechart.datasets.webdataset import open_webdataset
+from eyechart.datasets.wds.webdataset import open_webdataset
 from eyechart.errors import DataError, EyechartError, ResultError, UsageError
 from eyechart.io import plain_values, untrusted
 from eyechart.io.plain_values import read_yaml

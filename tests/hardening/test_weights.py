@@ -53,7 +53,7 @@ def test_a_classifier_file_that_is_a_pickle_is_refused(tmp_path):
 
 
 def test_a_pickle_in_an_npy_member_is_refused_and_not_run(tmp_path):
-    from eyechart.datasets.targets import _vector
+    from eyechart.datasets.wds.targets import _vector
     from eyechart.io.media import ImageRef
 
     class Evil:

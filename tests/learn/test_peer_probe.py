@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from eyechart.learn.adamw import Schedule, cosine_rate, fit_adamw
 from eyechart.learn.linear import accuracy
 from eyechart.learn.search import COARSE, POINTS, SPANS, find_peak
-from eyechart.tasks.linear_probe import WEIGHT_DECAYS, LinearProbe
-from eyechart.tasks.training import Features
+from eyechart.tasks.probes.linear_probe import WEIGHT_DECAYS, LinearProbe
+from eyechart.tasks.probes.training import Features
 
 
 def features(seed: int = 0, n: int = 130, dim: int = 12, classes: int = 5) -> Features:

@@ -118,9 +118,9 @@ def test_a_cluster_that_has_most_samples_says_nothing_however_many_there_are():
 
 
 def test_without_an_interval_the_p_value_separates_nothing():
-    """Forty images of one sample agree, but what an image of thirty samples would do another time nobody knows."""
-    clusters = [0] * 30 + list(range(1, 41))
-    found = paired_test([1] * 70, [1] * 30 + [0] * 40, clusters)
+    """Fifty images of one sample gain more than three images of many samples, which decide the mean and are too few."""
+    clusters = [0] * 58 + [1] * 54 + [2] * 25 + list(range(3, 53))
+    found = paired_test([0.12] * 137 + [0.2] * 50, [0] * 187, clusters)
     assert found.interval is None
     assert found.p_value >= 0.05
 

@@ -68,7 +68,9 @@ def siglip(folder: Path) -> Case:
     from transformers import SiglipConfig, SiglipImageProcessor, SiglipModel, SiglipProcessor, SiglipTokenizer
 
     seeded()
-    tokenizer = SiglipTokenizer(str(sentencepiece_model(folder / "spm" / "spiece.model")))
+    # As in the released models: their text tower reads the padding, too.
+    names = ["input_ids"]
+    tokenizer = SiglipTokenizer(str(sentencepiece_model(folder / "spm" / "spiece.model")), model_input_names=names)
     text = TOWER | {"vocab_size": len(tokenizer) + 10, "max_position_embeddings": 64, "projection_size": 32}
     config = SiglipConfig(text_config=text, vision_config=VISION)
     pixels = SiglipImageProcessor(size={"height": 32, "width": 32})

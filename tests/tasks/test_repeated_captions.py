@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from eyechart.tasks.zeroshot_retrieval import ZeroshotRetrieval
+from eyechart.tasks.retrieval.zeroshot_retrieval import ZeroshotRetrieval
 from support.data import write_retrieval
 from support.encoders import DIM, SmallEncoder, random_encoder
 from support.tasks import make_material, run_task, values

@@ -83,7 +83,7 @@ def test_datacomps_main_metric_is_the_mean_of_both_directions(material):
 
 
 def test_fewer_queries_search_the_same_gallery(material):
-    from eyechart.tasks.zeroshot_retrieval import ZeroshotRetrieval
+    from eyechart.tasks.retrieval.zeroshot_retrieval import ZeroshotRetrieval
 
     task = ZeroshotRetrieval()
     settings = task.settings({"recall_k": [1]})

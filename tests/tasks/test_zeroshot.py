@@ -3,7 +3,7 @@ import json
 import numpy as np
 import pytest
 
-from eyechart.datasets.webdataset import open_webdataset
+from eyechart.datasets.wds.webdataset import open_webdataset
 from eyechart.errors import DataError, UsageError
 from eyechart.inference.embeddings import StoredEmbeddings
 from eyechart.manifest import read_manifest
@@ -11,8 +11,8 @@ from eyechart.metrics.vectors import unit
 from eyechart.store.vectors import EmbeddingStore
 from eyechart.tasks.base import Material
 from eyechart.tasks.prompts import check_template, class_texts, class_vectors, fill
+from eyechart.tasks.retrieval.zeroshot_retrieval import ZeroshotRetrieval
 from eyechart.tasks.zeroshot_classification import ZeroshotClassification
-from eyechart.tasks.zeroshot_retrieval import ZeroshotRetrieval
 from eyechart.types import DatasetInfo, DatasetSpec
 from support.data import write_classification, write_multilabel, write_retrieval
 from support.encoders import DIM, SmallEncoder, lazy, no_other_split, random_encoder

@@ -37,10 +37,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Open the dataset in each language and write it."""
-    from eyechart.datasets.export import export_webdataset
-    from eyechart.datasets.recode import check_format
     from eyechart.datasets.registry import open_dataset
     from eyechart.datasets.resolve import resolve_dataset
+    from eyechart.datasets.wds.export import export_webdataset
+    from eyechart.datasets.wds.recode import check_format
     from eyechart.errors import UsageError
     from eyechart.io.progress import choose_progress
 

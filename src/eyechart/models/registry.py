@@ -14,7 +14,7 @@ ENCODERS = Registry(
         "api": "eyechart.models.encoders.api:ApiFamily",
         "internvl": "eyechart.models.encoders.internvl:InternVLFamily",
         "ja_clip": "eyechart.models.encoders.ja_clip:JaClipFamily",
-        "onnx": "eyechart.models.encoders.onnx:OnnxFamily",
+        "onnx": "eyechart.models.onnx.encoder:OnnxFamily",
         "open_clip": "eyechart.models.encoders.open_clip:OpenClipFamily",
         "python": "eyechart.models.encoders.python:PythonFamily",
         "sentence-transformers": "eyechart.models.encoders.sentence_transformers:SentenceTransformersFamily",

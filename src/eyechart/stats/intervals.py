@@ -17,7 +17,7 @@ FloatArray = NDArray[np.float64]
 FEWEST_UNITS = 5.0
 """Independent units (clusters or classes, as many of equal size as tell the same) below which there is no interval."""
 _SMALL_SAMPLES = 15.0
-"""How much z squared grows when units are few: by this over their square. The smallest whole number of five with which
+"""How much z squared grows when units are few: by this over their square. The smallest multiple of five with which
 the interval of a share covers at least 93 % for every share and every n."""
 
 

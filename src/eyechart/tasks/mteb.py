@@ -8,10 +8,10 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from eyechart.datasets.mteb import MtebDataset
+from eyechart.datasets.libraries.mteb import MtebDataset
 from eyechart.errors import DataError, UsageError
 from eyechart.tasks.base import Material, Prediction, Task
-from eyechart.tasks.text_prompts import given_prompts, prompt_settings, prompts_of, with_prompt
+from eyechart.tasks.retrieval.text_prompts import given_prompts, prompt_settings, prompts_of, with_prompt
 from eyechart.types import Metric, Outcome
 
 

@@ -22,7 +22,7 @@ from eyechart.compat.evalscope.layout import file_name
 from eyechart.io.cells import csv_text, one_line
 from eyechart.io.files import write_atomic
 from eyechart.results import Result, read_result, to_json
-from eyechart.tasks.text_retrieval import TextRetrieval
+from eyechart.tasks.retrieval.text_retrieval import TextRetrieval
 
 Key = tuple[str, int]
 """An image's id, and which of its texts is the query."""

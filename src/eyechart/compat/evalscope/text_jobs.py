@@ -11,7 +11,7 @@ from eyechart.api import Budget
 from eyechart.compat.evalscope.layout import Layout, label, result_path
 from eyechart.compat.evalscope.models import prompt_options, text_access, text_spec
 from eyechart.compat.evalscope.schema import CustomTask, MtebConfig, MtebEval, Requests, TextModel
-from eyechart.datasets.mteb import MtebDataset, tasks_of_types
+from eyechart.datasets.libraries.mteb import MtebDataset, tasks_of_types
 from eyechart.errors import UsageError
 from eyechart.models.client import access_of
 from eyechart.plan import PlannedBenchmark, Planner

@@ -9,7 +9,7 @@ from eyechart.datasets import prompt_pack
 from eyechart.datasets.classes import ClassTexts, class_info, read_class_texts
 from eyechart.datasets.mapped import MappedDataset
 from eyechart.datasets.named.imagenet import open_imagenet
-from eyechart.datasets.webdataset import open_webdataset
+from eyechart.datasets.wds.webdataset import open_webdataset
 from eyechart.errors import DataError
 from eyechart.types import Dataset, DatasetSpec, Sample, digest_json
 

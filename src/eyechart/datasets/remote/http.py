@@ -14,7 +14,7 @@ from eyechart.api.transport import is_loopback
 from eyechart.datasets.layout import COMMON_SPLITS
 from eyechart.datasets.remote.download import ResponseHead, alone, download, read_head, read_small, refuse_inward
 from eyechart.datasets.remote.errors import no_dataset, not_cached, redacted
-from eyechart.datasets.tarshard import check_whole
+from eyechart.datasets.wds.tarshard import check_whole
 from eyechart.errors import DataError
 from eyechart.io.digests import file_digest
 from eyechart.io.files import write_atomic

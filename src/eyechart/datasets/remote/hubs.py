@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from eyechart.datasets.remote.errors import changed, not_cached
 from eyechart.datasets.remote.files import beyond
-from eyechart.datasets.tarshard import check_whole
+from eyechart.datasets.wds.tarshard import check_whole
 from eyechart.errors import DataError
 from eyechart.io.digests import file_digest
 from eyechart.io.files import write_atomic

@@ -10,9 +10,9 @@ import numpy as np
 from eyechart.learn.linear import log_likelihood
 from eyechart.learn.logistic import Fit, fit_logistic
 from eyechart.learn.search import find_peak, log_grid
-from eyechart.tasks.probe import Probe
-from eyechart.tasks.shots import hold_out_per_class
-from eyechart.tasks.training import Features, Learned
+from eyechart.tasks.probes.probe import Probe
+from eyechart.tasks.probes.shots import hold_out_per_class
+from eyechart.tasks.probes.training import Features, Learned
 from eyechart.types import Notice
 
 STRENGTHS = log_grid(-6, 6)

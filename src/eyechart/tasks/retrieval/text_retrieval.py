@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from eyechart.errors import DataError
 from eyechart.metrics.vectors import Vectors
 from eyechart.models.rerankers.reranker import Shortlist
-from eyechart.tasks import ranked
 from eyechart.tasks.base import Material, Prediction, Task
-from eyechart.tasks.ranked import FoundDocuments, JudgedQueries
-from eyechart.tasks.text_prompts import given_prompts, prompt_settings, prompts_of, with_prompt
+from eyechart.tasks.retrieval import ranked
+from eyechart.tasks.retrieval.ranked import FoundDocuments, JudgedQueries
+from eyechart.tasks.retrieval.text_prompts import given_prompts, prompt_settings, prompts_of, with_prompt
 from eyechart.types import ModelCard, ModelSpec, Notice, Outcome, TextCollection
 
 RERANKER = "reranker"

@@ -13,8 +13,8 @@ from eyechart.metrics.ranking import METRICS, rank_relevant
 from eyechart.metrics.ranking_chance import CHANCE
 from eyechart.metrics.repeated import best_image_recall, best_text_recall, chance_text_recall
 from eyechart.metrics.retrieval import Ranks
-from eyechart.tasks.caption_search import Direction, Ints, RetrievalPrediction, Search
 from eyechart.tasks.measured import measured
+from eyechart.tasks.retrieval.caption_search import Direction, Ints, RetrievalPrediction, Search
 from eyechart.types import Metric
 
 DEPTH = 10

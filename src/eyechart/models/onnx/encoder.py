@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from eyechart.errors import ModelError, OutOfMemoryError, UsageError
-from eyechart.models.encoders.onnx_parts import Parts, find_parts
-from eyechart.models.encoders.onnx_texts import read_texts
 from eyechart.models.identity import content_identity
+from eyechart.models.onnx.parts import Parts, find_parts
+from eyechart.models.onnx.texts import read_texts
 from eyechart.models.towers.preprocess import Preprocess
 from eyechart.models.towers.small_files import load_tokenizer, read_json, tokenizing
 from eyechart.types import ModelCard, ModelSpec

@@ -19,8 +19,8 @@ from itertools import islice
 from pathlib import Path
 
 from eyechart.datasets.classes import CLASSNAMES, TEMPLATES
-from eyechart.datasets.recode import recode
-from eyechart.datasets.shard_writer import ShardWriter
+from eyechart.datasets.wds.recode import recode
+from eyechart.datasets.wds.shard_writer import ShardWriter
 from eyechart.errors import DataError, UsageError
 from eyechart.io.files import TEMPORARY, sync_folder, write_atomic
 from eyechart.io.progress import NoProgress, Progress

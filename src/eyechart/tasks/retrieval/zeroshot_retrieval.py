@@ -9,9 +9,10 @@ from typing import Any, cast
 import numpy as np
 
 from eyechart.errors import UsageError
-from eyechart.tasks import collection_retrieval
 from eyechart.tasks.base import Material, Prediction, Task, need_samples
-from eyechart.tasks.caption_metrics import (
+from eyechart.tasks.encoded import encode_images, encode_texts
+from eyechart.tasks.retrieval import collection_retrieval
+from eyechart.tasks.retrieval.caption_metrics import (
     DISTINCT,
     full_metrics,
     mean_recall,
@@ -19,10 +20,9 @@ from eyechart.tasks.caption_metrics import (
     recalls_distinct,
     with_repeats,
 )
-from eyechart.tasks.caption_records import search_records
-from eyechart.tasks.caption_search import RetrievalPrediction, Search, search, search_distinct
-from eyechart.tasks.collection_retrieval import CollectionPrediction
-from eyechart.tasks.encoded import encode_images, encode_texts
+from eyechart.tasks.retrieval.caption_records import search_records
+from eyechart.tasks.retrieval.caption_search import RetrievalPrediction, Search, search, search_distinct
+from eyechart.tasks.retrieval.collection_retrieval import CollectionPrediction
 from eyechart.types import Notice, Outcome
 
 MEAN_RECALL = re.compile(r"mean_recall@(\d+)")
@@ -92,8 +92,7 @@ def _score_captions(prediction: RetrievalPrediction, settings: Mapping[str, Any]
     text_fields: dict[str, Mapping[int, float]] = {}
     if repeats:
         metrics = with_repeats(metrics, prediction, number, ks)
-    means = ks if full else [int(settings["main_metric"].rpartition("@")[2])] if settings.get("main_metric") else []
-    metrics |= {f"mean_recall@{k}": mean_recall(k, metrics) for k in means}
+    metrics |= {f"mean_recall@{k}": mean_recall(k, metrics) for k in _ks_of_means(settings)}
     if full:
         for (way, ranks), fields in zip(found.both, (text_fields, image_fields), strict=True):
             more, values = full_metrics(way, ranks, ks, repeats=bool(repeats) and way is found.to_text)
@@ -111,6 +110,15 @@ def _score_captions(prediction: RetrievalPrediction, settings: Mapping[str, Any]
         notices=[*prediction.notices, *_notices(prediction, ks, found, repeats)],
         details={"captions": len(prediction.texts), "images": len(prediction.images)},
     )
+
+
+def _ks_of_means(settings: Mapping[str, Any]) -> Sequence[int]:
+    """Return the k at which the mean of both directions is wanted: all, or the one that the catalogue names."""
+    main = MEAN_RECALL.fullmatch(settings.get("main_metric", ""))
+    if settings.get("metrics") == "full":
+        ks: Sequence[int] = settings["recall_k"]
+        return ks
+    return [int(main[1])] if main else []
 
 
 def _notices(prediction: RetrievalPrediction, ks: Sequence[int], found: Search, repeats: int) -> Iterator[Notice]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from eyechart.metrics.retrieval import Ranks, top_items
-from eyechart.tasks.caption_search import Direction, Ints, RetrievalPrediction, Search
+from eyechart.tasks.retrieval.caption_search import Direction, Ints, RetrievalPrediction, Search
 
 EXAMPLES = 200
 """For this many of the hardest queries in each direction, the record also holds what was found instead."""

@@ -16,8 +16,8 @@ from eyechart.metrics.vectors import Vectors
 from eyechart.tasks.base import Material, Prediction, Task, need_samples
 from eyechart.tasks.encoded import EncodedImages, encode_images
 from eyechart.tasks.labelled import LabelChance, label_metrics, label_notices, label_records, labels_of, wants_full
-from eyechart.tasks.shots import curve_settings, few_per_class, fold_of, fold_settings, hold_out
-from eyechart.tasks.training import Features, Ints, Learned, training_data
+from eyechart.tasks.probes.shots import curve_settings, few_per_class, fold_of, fold_settings, hold_out
+from eyechart.tasks.probes.training import Features, Ints, Learned, training_data
 from eyechart.types import Notice, Outcome
 
 

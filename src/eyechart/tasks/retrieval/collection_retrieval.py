@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from eyechart.errors import DataError
 from eyechart.metrics.vectors import Vectors, unit
-from eyechart.tasks import ranked
 from eyechart.tasks.base import Material, Prediction
 from eyechart.tasks.encoded import EncodedImages, encode_images, encode_texts
+from eyechart.tasks.retrieval import ranked
 from eyechart.types import Document, Metric, Notice, Outcome, TextCollection
 
 DEFAULT_METRICS = ("ndcg_at_10", "mrr_at_10", "map_at_10")

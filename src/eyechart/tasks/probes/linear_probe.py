@@ -10,8 +10,8 @@ from eyechart.errors import UsageError, missing_extra
 from eyechart.learn.adamw import Schedule, fit_adamw
 from eyechart.learn.linear import Linear, accuracy
 from eyechart.learn.search import find_peak, log_grid
-from eyechart.tasks.probe import Probe
-from eyechart.tasks.training import Features, Learned
+from eyechart.tasks.probes.probe import Probe
+from eyechart.tasks.probes.training import Features, Learned
 from eyechart.types import DatasetInfo
 
 WEIGHT_DECAYS = log_grid(-6, 2)

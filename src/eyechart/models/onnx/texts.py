@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from eyechart.errors import ModelError
 from eyechart.io.untrusted import is_number
-from eyechart.models.encoders.onnx_parts import Parts
 from eyechart.models.encoders.transformers_kinds import KINDS, ReadingKind
+from eyechart.models.onnx.parts import Parts
 
 NO_LIMIT = 100_000
 """A tokenizer without a real limit reports an absurdly large one."""

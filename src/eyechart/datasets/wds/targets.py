@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from eyechart.datasets.classes import ClassTexts
-from eyechart.datasets.tarshard import Fields, MakeSample
+from eyechart.datasets.wds.tarshard import Fields, MakeSample
 from eyechart.errors import DataError
 from eyechart.io.media import ImageRef
 from eyechart.io.untrusted import MAX_LINE, split_lines

@@ -8,8 +8,8 @@ from typing import Any
 from eyechart.errors import UsageError
 from eyechart.learn.neighbours import neighbour_votes
 from eyechart.metrics.vectors import Vectors, distinct_rows, unit
-from eyechart.tasks.probe import Probe
-from eyechart.tasks.training import Features, Learned
+from eyechart.tasks.probes.probe import Probe
+from eyechart.tasks.probes.training import Features, Learned
 
 
 class Knn(Probe):

@@ -15,7 +15,7 @@ from eyechart.metrics.vectors import Vectors, zero_rows
 from eyechart.tasks.base import Material
 from eyechart.tasks.encoded import encode_images
 from eyechart.tasks.labelled import labels_of
-from eyechart.tasks.shots import few_per_class, hold_out
+from eyechart.tasks.probes.shots import few_per_class, hold_out
 from eyechart.types import Notice
 
 Ints = NDArray[np.int64]

@@ -19,9 +19,9 @@ from eyechart.datasets.classes import CLASSNAMES, TEMPLATES, class_info, read_cl
 from eyechart.datasets.content import digest_info
 from eyechart.datasets.layout import is_url
 from eyechart.datasets.remote import Files, open_files
-from eyechart.datasets.targets import objective_texts, target_maker
-from eyechart.datasets.tarshard import MakeSample, TarShard
 from eyechart.datasets.text_lists import languages_in
+from eyechart.datasets.wds.targets import objective_texts, target_maker
+from eyechart.datasets.wds.tarshard import MakeSample, TarShard
 from eyechart.errors import DataError
 from eyechart.io.progress import NoProgress, Progress
 from eyechart.io.untrusted import read_text

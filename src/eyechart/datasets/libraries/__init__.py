@@ -1,0 +1,1 @@
+"""Data that other libraries read: tfds, torchvision, MTEB."""

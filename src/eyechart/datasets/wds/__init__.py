@@ -1,0 +1,1 @@
+"""Webdatasets: tars of samples, read and written."""

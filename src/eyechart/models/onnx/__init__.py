@@ -1,0 +1,1 @@
+"""Encoders exported to ONNX: two towers and a tokenizer, without torch."""

@@ -1,0 +1,1 @@
+"""Tasks that learn from a training split."""

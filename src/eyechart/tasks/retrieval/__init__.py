@@ -1,0 +1,1 @@
+"""Retrieval: images by text, texts by image, documents by query."""
