@@ -12,8 +12,8 @@ from onnx.external_data_helper import set_external_data
 
 from eyechart.demo import model_folder
 from eyechart.errors import ModelError
-from eyechart.models.encoders.onnx_references import INSIDE, external_files
 from eyechart.models.registry import ENCODERS
+from eyechart.models.towers.onnx_references import INSIDE, external_files
 from eyechart.types import ModelSpec
 from support.zoo import load, photos
 

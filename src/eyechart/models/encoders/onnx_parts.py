@@ -9,9 +9,9 @@ from typing import Any
 from eyechart.demo import model_folder
 from eyechart.errors import ModelError, unknown_name
 from eyechart.io.digests import file_digest
-from eyechart.models.encoders.onnx_references import external_files
 from eyechart.models.folders import CONFIG, TOWERS
 from eyechart.models.resolve import EMBEDDED
+from eyechart.models.towers.onnx_references import external_files
 from eyechart.models.towers.small_files import TOKENIZER, read_json
 from eyechart.types import ModelSpec, digest_json
 
