@@ -52,6 +52,7 @@ DAMAGED = {
     "wrong types": json.dumps(changed(embedding_dim="3")).encode(),
     "a truth for a number": json.dumps(changed(embedding_dim=True)).encode(),
     "notes that are no texts": json.dumps(changed(notes=[1])).encode(),
+    "prompts that are no texts": json.dumps(changed(prompts={"query": 1})).encode(),
     "missing fields": json.dumps({"form": FORM, "card": {"family": "f"}}).encode(),
     "extra fields": json.dumps(changed(tomorrow=1)).encode(),
     "not UTF-8": b'{"form": "\xff"}',
@@ -129,6 +130,18 @@ def test_vectors_of_two_models_are_not_compared_with_each_other(folder, tmp_path
     with pytest.raises(ModelError, match="is not the model that it was when its card was written"):
         embeddings.texts(["a shirt"])
     assert StoredEmbeddings(open_model(spec), store).texts(["a dress", "a shirt"]).shape == (2, 128)
+
+
+def test_what_was_stored_for_the_old_model_is_computed_anew(folder, tmp_path):
+    spec, store = ModelSpec("onnx", str(folder)), EmbeddingStore(tmp_path / "store")
+    StoredEmbeddings(open_model(spec), store).texts(["A Dress"])
+    embeddings = StoredEmbeddings(open_model(spec), store)
+    assert embeddings.card is not None
+    keep_case(folder)
+
+    found = embeddings.texts(["A Dress", "a shirt"])
+
+    np.testing.assert_array_equal(found[:1], open_model(spec).load().encode_texts(["A Dress"]))
 
 
 def test_the_result_shows_the_card_of_the_model_that_was_loaded(folder, tmp_path, monkeypatch):

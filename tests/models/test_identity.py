@@ -111,6 +111,8 @@ def test_links_are_followed_and_what_no_library_here_reads_is_left_out(folder, t
     (folder / "linked.safetensors").symlink_to(elsewhere / "weights")
     (folder / "0_Module").symlink_to(elsewhere, target_is_directory=True)
     (folder / "round").symlink_to(folder, target_is_directory=True)
+    (folder / "to_nowhere").symlink_to(tmp_path / "nothing")
+    os.mkfifo(folder / "pipe")
     for name in (".git/config", "flax_model.msgpack", "onnx/model.onnx", ".gitattributes"):
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_bytes(b"x")

@@ -56,7 +56,7 @@ def _is_card(fields: Any) -> bool:
     if not isinstance(fields, dict) or set(fields) != set(TYPES):
         return False
     right = all(isinstance(fields[name], kinds) and not isinstance(fields[name], bool) for name, kinds in TYPES.items())
-    return right and all(isinstance(note, str) for note in fields["notes"])
+    return right and all(isinstance(text, str) for text in (*fields["notes"], *fields["prompts"].values()))
 
 
 def _no_number(text: str) -> NoReturn:

@@ -45,7 +45,9 @@ def model_files(folder: Path) -> Iterator[Path]:
         if real not in seen:
             seen.add(real)
             inside = Path(here).relative_to(folder)
-            yield from (Path(here, name) for name in sorted(files) if _is_read(inside / name))
+            yield from (
+                path for name in sorted(files) if _is_read(inside / name) and (path := Path(here, name)).is_file()
+            )
 
 
 def library_versions(*packages: str) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,7 @@ from eyechart.models import hub
 from eyechart.models.encoders.transformers_kinds import HEADS, KINDS, PLAIN, ReadingKind
 from eyechart.models.family import check_path
 from eyechart.models.identity import content_identity
-from eyechart.models.towers.checkpoints import LOAD_ERRORS, load_error
+from eyechart.models.towers.checkpoints import LOAD_ERRORS, check_loaded, load_error
 from eyechart.models.towers.preprocess import check_config, check_scaled, shorter_edge
 from eyechart.models.towers.sentencepieces import exact_tokenizer
 from eyechart.models.towers.small_files import broken_file
@@ -165,7 +165,7 @@ def load_pair(spec: ModelSpec) -> tuple[Any, Any]:
             processor = transformers.AutoProcessor.from_pretrained(source, **options)
     except LOAD_ERRORS as error:
         raise _explain(source, error) from error
-    _check_weights(source, model, info)
+    check_loaded(source, type(model).__name__, info)
     _check_pair(source, model, processor)
     check_config(processor.image_processor.to_dict(), _transform_file(source))
     return model, processor
@@ -194,23 +194,6 @@ def _transform_file(source: str) -> str:
     """Name the file that says how images are prepared; one of the hub has no other name than its model's."""
     names = ("preprocessor_config.json", "processor_config.json")
     return next((str(Path(source) / name) for name in names if (Path(source) / name).is_file()), source)
-
-
-def _check_weights(source: str, model: Any, info: Mapping[str, Any]) -> None:
-    """Refuse weights that do not fit or are not there: transformers would go on with random ones."""
-    if info["mismatched_keys"]:
-        name, found, wanted = min(info["mismatched_keys"], key=str)
-        raise ModelError(
-            f"{source}: {len(info['mismatched_keys'])} weights do not fit its config.json "
-            f"({name}: {list(found)}, the config says {list(wanted)}).",
-            advice="Config and weights are of different models.",
-        )
-    if info["missing_keys"]:
-        shown = ", ".join(sorted(info["missing_keys"])[:3])
-        raise ModelError(
-            f"{source} has no weights for {len(info['missing_keys'])} parts of {type(model).__name__} ({shown}, ...).",
-            advice="They would be random. A checkpoint with both towers and their projections is needed.",
-        )
 
 
 def _check_pair(source: str, model: Any, processor: Any) -> None:

@@ -7,7 +7,7 @@ import re
 import struct
 import warnings
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -86,6 +86,23 @@ def load_strictly(model: torch.nn.Module, state: dict[str, torch.Tensor], what: 
         model.load_state_dict(state, assign=True)
     except RuntimeError as error:
         raise load_error(what, error) from error
+
+
+def check_loaded(source: str, kind: str, info: Mapping[str, Any]) -> None:
+    """Refuse weights that do not fit or are not there: transformers would go on with random ones."""
+    if info["mismatched_keys"]:
+        name, found, wanted = min(info["mismatched_keys"], key=str)
+        raise ModelError(
+            f"{source}: {len(info['mismatched_keys'])} weights do not fit its config.json "
+            f"({name}: {list(found)}, the config says {list(wanted)}).",
+            advice="Config and weights are of different models.",
+        )
+    if info["missing_keys"]:
+        shown = ", ".join(sorted(info["missing_keys"])[:3])
+        raise ModelError(
+            f"{source} has no weights for {len(info['missing_keys'])} parts of {kind} ({shown}, ...).",
+            advice="They would be random. A checkpoint with both towers and their projections is needed.",
+        )
 
 
 def _keys(text: str, head: str) -> list[str]:
