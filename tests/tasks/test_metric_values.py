@@ -22,6 +22,7 @@ SCORED_BY_TEXT_RETRIEVAL = {"collection"}
 """The metrics of collections are made with those of text retrieval, and tested there."""
 OWN = [name for name in MAKERS if name not in SCORED_BY_TEXT_RETRIEVAL]
 MEASURES = {
+    "text_retrieval": "text retrieval",
     "zeroshot_classification": "classification",
     "zeroshot_retrieval": "retrieval",
     "image_caption_selection": "selection",
@@ -33,6 +34,7 @@ MEASURES = {
     "captioning": "captioning",
 }
 FORMS = {
+    "text_retrieval": "ranking",
     "zeroshot_classification": "label",
     "zeroshot_retrieval": "ranking",
     "image_caption_selection": "question",

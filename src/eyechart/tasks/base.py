@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eyechart.errors import DataError, UsageError
+from eyechart.io.code import code_digest
 from eyechart.io.progress import NoProgress, Progress
 from eyechart.manifest import Embedded, Entry, Failure, Manifest
 from eyechart.metrics.vectors import Vectors
@@ -190,9 +190,9 @@ class Task(ABC):
         return self.records
 
     def code(self) -> str:
-        """Return the source of a task of the user's own: when it changes, so may the numbers."""
+        """Digest the code of a task of the user's own: when it changes, so may the numbers."""
         own = not type(self).__module__.startswith("eyechart.")
-        return inspect.getsource(inspect.getmodule(type(self)) or type(self)) if own else ""
+        return code_digest(type(self)) if own else ""
 
     def keeps(self, answer: Answer) -> bool:
         """Tell whether an answer of the job's generator is worth storing; the next run generates the others again."""

@@ -39,10 +39,14 @@ def encode_images(material: Material, manifest: Manifest | None = None, *, norma
     return EncodedImages(vectors, digests, manifest.take(embedded.kept), embedded.failures, notices)
 
 
-def encode_texts(material: Material, texts: Sequence[str]) -> tuple[Vectors, tuple[Notice, ...]]:
-    """Encode texts of the job's language to unit vectors, one row each."""
-    vectors = unit(material.encoder.texts(texts, language=material.language))
-    return _that_say_something(vectors, "texts", texts)
+def encode_texts(
+    material: Material, texts: Sequence[str], *, normalize: bool = True
+) -> tuple[Vectors, tuple[Notice, ...]]:
+    """Encode texts of the job's language to unit vectors, one row each; or as the model gives them."""
+    given = material.encoder.texts(texts, language=material.language)
+    vectors = unit(given)  # also refuses what is no number
+    usable, notices = _that_say_something(vectors, "texts", texts)
+    return usable if normalize or usable is not vectors else given, notices
 
 
 def _that_say_something(vectors: Vectors, what: str, contents: Iterable[object]) -> tuple[Vectors, tuple[Notice, ...]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import io
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from eyechart.errors import EyechartError, ModelError, UsageError
+from eyechart.io.code import code_digest
 from eyechart.io.files import cache_root, write_cached
 from eyechart.io.media import ImageRef
 from eyechart.metrics.answers import split_thinking
@@ -36,12 +36,12 @@ class PythonGeneratorFamily:
             raise UsageError(f"{spec.name} has no method generate.", advice="Extend eyechart.vlm.BaseModel.")
 
     def identity(self, spec: ModelSpec) -> str | None:
-        """Digest the module's source and the options; None if there is no source to look at."""
+        """Digest the code of the class and what it imports of one's own, and the options."""
         try:
-            source = _source(find_class(spec.name))
+            made = find_class(spec.name)
         except UsageError:
             return None  # there is no such class: `check` says so, and stored predictions need none
-        return digest_json([source, dict(spec.options)]) if source else None
+        return digest_json([code_digest(made), dict(spec.options)])
 
     def load(self, spec: ModelSpec) -> PythonGenerator:
         """Make the model."""
@@ -59,7 +59,7 @@ class PythonGenerator:
         self.card = ModelCard(
             family="python",
             name=spec.name,
-            weights_digest=digest_json([spec.name, _source(made)]),
+            weights_digest=digest_json([spec.name, code_digest(made)]),
             transform=digest_json(dict(spec.options)),
             precision="unknown",
             notes=("what the class loads is not known: delete stored answers when its weights change",),
@@ -130,11 +130,3 @@ def _written(image: ImageRef) -> Path:
 def find_class(name: str) -> Any:
     """Return the class behind ``python:module:Class``, ``module:Class`` or a registered name."""
     return OWN_GENERATORS.load(f"{PYTHON}{name.removeprefix(PYTHON)}" if ":" in name else name)
-
-
-def _source(made: Any) -> str:
-    """Return the source of the module that a class is written in; empty where there is none, as in a notebook."""
-    try:
-        return inspect.getsource(inspect.getmodule(made) or made)
-    except (OSError, TypeError):
-        return ""

@@ -15,7 +15,7 @@ from eyechart.metrics.ranking import METRICS, NOT_FOUND, RelevantRanks, rank_in_
 from eyechart.metrics.ranking_chance import CHANCE
 from eyechart.metrics.retrieval import top_items
 from eyechart.metrics.search import Positives
-from eyechart.metrics.vectors import Vectors, unit
+from eyechart.metrics.vectors import Vectors
 from eyechart.types import Document, MeanOf, Metric, Notice, Outcome, TextCollection
 
 PRIMARY = "ndcg_at_10"
@@ -93,20 +93,18 @@ def judged_queries(collection: TextCollection, ids: Collection[str] | None = Non
     return JudgedQueries(tuple(kept), tuple(positives), tuple(absent), tuple(left_out))
 
 
-def comparable(queries: Vectors, documents: Vectors, similarity: str) -> tuple[Vectors, Vectors]:
-    """Return vectors whose dot product is the model's own similarity: of unit length for cosine, as they are for dot.
+def is_cosine(similarity: str) -> bool:
+    """Tell whether a model compares vectors by cosine, for which they are scaled to unit length, or by dot product.
 
     Raises:
-        ModelError: If the model compares in another way.
+        ModelError: If it compares in another way.
     """
-    if similarity == "dot":
-        return queries, documents
-    if similarity != "cosine":
+    if similarity not in ("cosine", "dot"):
         raise ModelError(
             f"The model compares vectors by {similarity}, which is not known here.",
             advice="Models that compare by cosine or dot product can be scored.",
         )
-    return unit(queries), unit(documents)
+    return similarity == "cosine"
 
 
 def rank_all(judged: JudgedQueries, queries: Vectors, documents: Vectors) -> FoundDocuments:
@@ -114,7 +112,7 @@ def rank_all(judged: JudgedQueries, queries: Vectors, documents: Vectors) -> Fou
 
     Args:
         judged: The queries.
-        queries: Their vectors, as `comparable` gives them.
+        queries: Their vectors, of unit length if the model compares by cosine.
         documents: The vectors of all documents.
     """
     positives, gains, chosen = _flat(judged)

@@ -13,6 +13,7 @@ from eyechart.errors import DataError
 from eyechart.metrics.vectors import Vectors
 from eyechart.models.rerankers.reranker import Shortlist
 from eyechart.tasks.base import Material, Prediction, Task
+from eyechart.tasks.encoded import encode_texts
 from eyechart.tasks.retrieval import ranked
 from eyechart.tasks.retrieval.ranked import FoundDocuments, JudgedQueries
 from eyechart.tasks.retrieval.text_prompts import given_prompts, prompt_settings, prompts_of, with_prompt
@@ -33,6 +34,7 @@ class TextPrediction(Prediction):
     judged: JudgedQueries
     found: FoundDocuments
     reranker: ModelCard | None = None
+    notices: tuple[Notice, ...] = ()
 
     @property
     def left_out(self) -> tuple[str, ...]:
@@ -48,6 +50,7 @@ class TextRetrieval(Task):
     """ndcg, map, mrr, recall, precision and hit_rate at 1, 3, 5, 10, 20 and 100, as MTEB names them: ``ndcg_at_10``."""
 
     name = "text_retrieval"
+    measures = "text retrieval"
     kinds = frozenset({"texts"})
     records = "ranking"
     roles = {RERANKER: "reranker"}  # noqa: RUF012 - declared as ClassVar above
@@ -78,7 +81,7 @@ class TextRetrieval(Task):
             raise DataError(f"{material.info.name} is described as texts but has no collection.")
         judged = ranked.judged_queries(collection, {entry.id for entry in material.manifest.entries})
         counted = {query.id for query in judged.queries}
-        vectors = _embed(material, settings, collection, judged)
+        vectors, notices = _embed(material, settings, collection, judged)
         prediction = TextPrediction(
             info=material.info,
             entries=tuple(entry for entry in material.manifest.entries if entry.id in counted),
@@ -86,6 +89,7 @@ class TextRetrieval(Task):
             collection=collection,
             judged=judged,
             found=ranked.rank_all(judged, *vectors),
+            notices=notices,
         )
         return _reranked(prediction, material, settings, vectors) if RERANKER in material.others else prediction
 
@@ -93,7 +97,7 @@ class TextRetrieval(Task):
         """Score what was found."""
         outcome = ranked.score(prediction.judged, prediction.found, prediction.collection)
         details = {**outcome.details, **{key: settings[key] for key in SAID if key in settings}}
-        notices = [*outcome.notices]
+        notices = [*prediction.notices, *outcome.notices]
         card = prediction.reranker
         if card is not None:
             details[RERANKER] = asdict(card) | {"fingerprint": card.fingerprint}
@@ -105,13 +109,19 @@ class TextRetrieval(Task):
 
 def _embed(
     material: Material, settings: Mapping[str, Any], collection: TextCollection, judged: JudgedQueries
-) -> tuple[Vectors, Vectors]:
+) -> tuple[tuple[Vectors, Vectors], tuple[Notice, ...]]:
+    """Encode queries and documents with their prompts, so that their dot product is the model's own similarity."""
     prompts = prompts_of(material, settings)
-    queries = with_prompt(prompts, "query", [query.text for query in judged.queries])
-    documents = with_prompt(prompts, "document", [document.text for document in collection.documents])
-    encoder, language = material.encoder, material.language
-    vectors = encoder.texts(queries, language=language), encoder.texts(documents, language=language)
-    return ranked.comparable(*vectors, encoder.card.similarity)
+    by_cosine = ranked.is_cosine(material.encoder.card.similarity)
+    texts = {
+        "query": [query.text for query in judged.queries],
+        "document": [document.text for document in collection.documents],
+    }
+    found = [
+        encode_texts(material, with_prompt(prompts, role, own), normalize=by_cosine) for role, own in texts.items()
+    ]
+    (queries, about_queries), (documents, about_documents) = found
+    return (queries, documents), (*about_queries, *about_documents)
 
 
 def _reranked(
