@@ -121,6 +121,20 @@ def test_a_test_split_without_answers_can_only_be_asked(lmu_data, tmp_path):
     assert (tmp_path / "r.xlsx").is_file()
 
 
+@pytest.mark.parametrize(("letter", "correct"), [("A", 1.0), ("B", 0.0), ("Z", 0.0)])
+def test_the_letter_that_a_judge_reads_is_compared_with_the_answer(letter, correct):
+    row = {"index": 0, "question": "q", "A": "cat", "B": "dog", "answer": "A", "prediction": "hard to say, a pet"}
+
+    class Reader:
+        def generate(self, text):
+            return letter
+
+    benchmark = QuestionBenchmark("X", "X", "choice", "optional")
+    [score] = score_rows([row], benchmark, judge=judge_of_model(Reader())).scores
+
+    assert (score.extracted, score.rule, score.correct) == (letter, "judge", correct)
+
+
 def test_grades_make_the_score_of_open_questions():
     rows = [
         {"index": i, "question": "q", "answer": "x", "category": "ocr,math", "prediction": text}
