@@ -93,6 +93,18 @@ def test_what_is_not_known_to_be_the_same_is_not_the_same(tmp_path, part, now):
     assert WORDS[part] in why
 
 
+@pytest.mark.parametrize("part", NOW)
+def test_what_is_unknown_then_and_now_is_not_the_same(tmp_path, part):
+    this = job(tmp_path / "r.json")
+    unknown = {**NOW, part: None}
+    write_result(result(job={"identity": unknown}), [], this.output)
+
+    done, why = is_done(this, unknown)
+
+    assert not done
+    assert "not known without a run" in why
+
+
 def test_a_result_that_was_changed_by_hand_is_made_again(tmp_path):
     this = job(tmp_path / "r.json")
     write_result(result(job={"identity": NOW}), [], this.output)
