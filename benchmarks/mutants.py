@@ -60,6 +60,9 @@ def try_one(mutant: Mutant, copy: Path) -> Verdict:
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *mutant.tests.split()]
     try:
         done = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True, timeout=600)
+    except subprocess.TimeoutExpired:
+        print(f"killed {mutant.name}  the tests do not end", flush=True)
+        return Verdict(mutant, True, "the tests do not end")
     finally:
         path.write_text(before)
     failed = next((line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))), "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-CORE = "tests/core/test_results.py tests/core/test_many_jobs.py tests/core/test_plan.py tests/cli/test_eval.py"
+CORE = "tests/core/test_results.py tests/core/test_plan.py tests/cli/test_eval.py tests/core/test_many_jobs.py"
 TASKS = "tests/tasks"
 VLM = "tests/metrics tests/vlm"
 CONFIGS = "tests/workflow"
