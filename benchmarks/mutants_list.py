@@ -231,7 +231,7 @@ MUTANTS = [
         "compat: keys are written",
         "compat/evalscope/secrets.py",
         "        return HIDDEN\n",
-        "        return str(value)\n",
+        "        return value.reveal()\n",
         "tests/workflow/test_keys.py tests/workflow/test_task_config.py",
     ),
     Mutant(
