@@ -116,7 +116,9 @@ def test_the_access_says_how_many_texts_go_into_a_request():
     with OpenAIServer() as server:
         load(spec_of(server, Access(batch_size=4))).encode_texts([str(i) for i in range(10)])
 
-    assert [len(request.body["input"]) for request in server.requests if request.body] == [1, 4, 4, 2]
+    first, *batches = [len(request.body["input"]) for request in server.requests if request.body]
+    assert first == 1  # the model is asked once what it is
+    assert sorted(batches) == [2, 4, 4]  # several are under way at once: they arrive in any order
 
 
 def test_images_need_to_know_the_servers_dialect():
