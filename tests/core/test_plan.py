@@ -125,3 +125,25 @@ def test_an_unknown_setting_names_the_nearest_one():
 def test_settings_out_of_range_are_refused(settings):
     with pytest.raises(UsageError):
         make_config(settings)
+
+
+@pytest.mark.parametrize(("given", "used"), [([0.3], [0.3, 0.3]), ([0.2, 0.4], [0.2, 0.4])])
+def test_what_a_probe_learns_from_is_said_once_for_all_datasets_or_once_for_each(data, given, used):
+    jobs = plan_probes(data, val_proportion=given)
+
+    assert [job.settings["val_proportion"] for job in jobs] == used
+
+
+def test_two_datasets_do_not_take_three_values(data):
+    with pytest.raises(UsageError, match="3 values for 2 datasets"):
+        plan_probes(data, val_proportion=[0.1, 0.2, 0.3])
+
+
+def plan_probes(data, **options):
+    write_classification(data / "data" / "vtab-y")
+    return plan(
+        dataset=["wds/vtab/x", "wds/vtab/y"],
+        dataset_root="data/{dataset_cleaned}",
+        task="linear_probe",
+        task_options={"train_split": ["test"], **options},
+    )
