@@ -73,7 +73,7 @@ MUTANTS = [
         "results/build.py",
         "primary=name == named)",
         "primary=metric.primary)",
-        "tests/core tests/catalogue tests/tasks tests/report/test_build.py",
+        "tests/tasks/test_metric_values.py tests/core/test_results.py tests/report/test_build.py",
     ),
     Mutant(
         "session: the data are not part of the identity",

@@ -7,13 +7,15 @@ from typing import get_args
 import numpy as np
 import pytest
 
+from eyechart import evaluate
 from eyechart.io.json_text import to_json
 from eyechart.metrics.correlation import pearson, spearman
+from eyechart.results import read_result
 from eyechart.tasks.base import Material
 from eyechart.tasks.groups import group_settings, score_with_groups
 from eyechart.tasks.registry import load_task
 from eyechart.types import Answer, DatasetInfo, RecordForm
-from support.data import write_retrieval
+from support.data import write_classification, write_retrieval
 from support.encoders import random_encoder
 from support.makers import MAKERS, OPTIONS
 from support.tasks import make_material
@@ -195,3 +197,20 @@ def test_the_worst_group_is_no_mean_over_all_records_and_stands_for_nothing(tmp_
     for metric in worst.values():
         assert (metric.primary, metric.mean_of, metric.function) == (False, None, "")
     assert found["acc1"].primary
+
+
+@pytest.mark.parametrize(
+    ("dataset", "primary"), [("wds/vtab/flowers", "mean_per_class_recall"), ("wds/vtab/cifar10", "acc1")]
+)
+def test_the_metric_that_the_catalogue_quotes_is_the_primary_one(tmp_path, dataset, primary):
+    write_classification(tmp_path / "data")
+    (result,) = evaluate(
+        model_type="onnx",
+        model=["eyechart-tiny"],
+        pretrained=["eyechart-tiny"],
+        dataset=[dataset],
+        dataset_root=str(tmp_path / "data"),
+        output=str(tmp_path / "result.json"),
+    )
+
+    assert result.primary == read_result(tmp_path / "result.json").primary == (primary,)
