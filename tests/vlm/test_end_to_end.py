@@ -327,6 +327,19 @@ def test_incomplete_predictions_are_not_scored_as_if_complete(lmu_data, tmp_path
         evaluate(**settings(tmp_path, server, mode="eval"))
 
 
+@pytest.mark.parametrize(
+    ("indices", "message"), [([0, 1, 7], "'7' has a prediction but no row"), ([0, 1, 1], "'1' has two predictions")]
+)
+def test_predictions_of_another_dataset_are_refused(lmu_data, tmp_path, indices, message):
+    from eyechart.datasets.questions.tables import dump
+
+    write_benchmark(lmu_data / "COCOQA.tsv", [{"index": i, "question": "q", "answer": "x"} for i in range(2)])
+    (tmp_path / "out").mkdir()
+    dump([{"index": i, "prediction": "x"} for i in indices], tmp_path / "out" / "test-model_COCOQA.jsonl")
+    with OpenAIServer() as server, pytest.raises(EyechartError, match=message):
+        evaluate(**settings(tmp_path, server, mode="eval"))
+
+
 OWN = """
 from eyechart import vlm
 

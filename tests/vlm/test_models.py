@@ -89,6 +89,14 @@ def test_a_failing_chat_drops_its_oldest_turns():
         Forgetful().chat(turns[:2])
 
 
+def test_a_chat_that_fails_with_any_history_says_so_in_the_originals_words():
+    class Broken(vlm.BaseModel):
+        def chat_inner(self, message, dataset=None):
+            raise RuntimeError("no weights")
+
+    assert Broken().chat([{"role": "user", "content": "x"}]).startswith("Chat Mode: Failed")
+
+
 def test_several_images_leave_their_places_in_an_apis_prompt():
     message = [
         {"type": "text", "value": "first"},
