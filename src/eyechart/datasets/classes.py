@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from eyechart.datasets import prompt_pack
 from eyechart.datasets.imagenet_classes import N_CLASSES, subset_indices
+from eyechart.datasets.rows import describe
 from eyechart.datasets.text_lists import as_names, as_templates, find_entry, list_for
-from eyechart.io.names import check_name, shown
+from eyechart.io.names import check_name
 from eyechart.languages import is_main
 from eyechart.types import DatasetInfo, DatasetSpec, Kind, Notice
 
@@ -52,15 +53,11 @@ def class_info(spec: DatasetSpec, kind: Kind, texts: ClassTexts, source: object)
     """Describe a dataset with classes."""
     for name in texts.classnames:
         check_name(name, f"{spec.name}: the class name")
-    return DatasetInfo(
-        name=spec.name,
-        kind=kind,
-        split=spec.split,
-        language=spec.language,
+    return replace(
+        describe(spec, kind, source),
         classnames=texts.classnames,
         templates=texts.templates,
         class_prompts=texts.class_prompts,
-        source=shown(source),
         notes=texts.notes,
     )
 

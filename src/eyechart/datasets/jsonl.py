@@ -6,17 +6,16 @@ from pathlib import Path
 from typing import Any
 
 from eyechart.datasets.layout import check_only_split
-from eyechart.datasets.rows import Problems, RowDataset, find_image
+from eyechart.datasets.rows import Problems, RowDataset, describe, find_image, in_memory
 from eyechart.errors import DataError
 from eyechart.io.media import ImageRef
-from eyechart.io.names import shown
 from eyechart.io.untrusted import parse_json, text_lines
-from eyechart.types import DatasetInfo, DatasetSpec, Sample
+from eyechart.types import DatasetSpec, Sample
 
 FILE = "image_queries.jsonl"
 
 
-def open_jsonl(spec: DatasetSpec) -> RowDataset:
+def open_jsonl(spec: DatasetSpec) -> RowDataset[Sample]:
     """Read the file completely; every bad line is reported with its number."""
     check_only_split(spec, f"{FILE} is not divided: each split needs a folder of its own.")
     root = Path(spec.root)
@@ -31,8 +30,7 @@ def open_jsonl(spec: DatasetSpec) -> RowDataset:
             if sample:
                 samples.append(sample)
     problems.raise_if_any()
-    info = DatasetInfo(spec.name, "retrieval", spec.split, spec.language, source=shown(path))
-    return RowDataset(info, tuple(samples))
+    return in_memory(describe(spec, "retrieval", path), samples)
 
 
 def _row(line: str, number: int, folder: Path, problems: Problems) -> Sample | None:

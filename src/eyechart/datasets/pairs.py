@@ -14,18 +14,17 @@ from typing import Any
 
 from eyechart.datasets.images import ImageFinder
 from eyechart.datasets.layout import check_only_split
-from eyechart.datasets.rows import Problems, RowDataset
+from eyechart.datasets.rows import Problems, RowDataset, describe, in_memory
 from eyechart.errors import DataError
-from eyechart.io.names import shown
 from eyechart.io.untrusted import parse_json, text_lines
-from eyechart.types import DatasetInfo, DatasetSpec, Sample
+from eyechart.types import DatasetSpec, Sample
 
 FILE = "pairs.jsonl"
 IMAGES = ("{image}", "images/{image}")
 _OWN_KEYS = {"id", "image_1", "image_2", "score"}
 
 
-def open_pairs(spec: DatasetSpec) -> RowDataset:
+def open_pairs(spec: DatasetSpec) -> RowDataset[Sample]:
     """Read two samples per pair; every bad line is reported with its number."""
     check_only_split(spec, f"{FILE} is not divided: each split needs a folder of its own.")
     path = Path(spec.root) / FILE
@@ -41,9 +40,7 @@ def open_pairs(spec: DatasetSpec) -> RowDataset:
                 problems.add(number, f"not a pair ({error!r})")
     problems.raise_if_any()
     finder.raise_if_missing(path)
-    return RowDataset(
-        DatasetInfo(spec.name, "similarity", spec.split, spec.language, source=shown(path)), tuple(samples)
-    )
+    return in_memory(describe(spec, "similarity", path), samples)
 
 
 def _pair(number: int, row: Mapping[str, Any], finder: ImageFinder) -> list[Sample]:

@@ -17,7 +17,7 @@ import numpy as np
 from eyechart.datasets.classes import class_info, read_class_texts
 from eyechart.datasets.images import from_pixels
 from eyechart.datasets.layout import no_such_split, own_split
-from eyechart.datasets.lazy import LazyDataset
+from eyechart.datasets.rows import RowDataset
 from eyechart.errors import DataError, MissingExtraError, missing_extra
 from eyechart.io.digests import files_digest
 from eyechart.io.media import ImageRef
@@ -30,7 +30,7 @@ KITTI_VEHICLES = 3
 """Car, van and truck come first among KITTI's types."""
 
 
-def open_tfds(spec: DatasetSpec) -> LazyDataset[int]:
+def open_tfds(spec: DatasetSpec) -> RowDataset[int]:
     """Open a prepared dataset under the root, or let TensorFlow Datasets prepare it there."""
     library = _library()
     settings = spec.options["source"]
@@ -43,7 +43,7 @@ def open_tfds(spec: DatasetSpec) -> LazyDataset[int]:
     texts = read_class_texts(None, spec, _names(builder, label))
     info = class_info(spec, "classification", texts, str(builder.data_dir))
     make = _RecordMaker(rows, LABELS.get(label) or _Field(label), settings.get("scale", 1), spec.name)
-    return LazyDataset(info, range(len(rows)), make, partial(_content, builder, split, label))
+    return RowDataset(info, range(len(rows)), make, partial(_content, builder, split, label))
 
 
 def _content(builder: Any, split: str, label: str) -> str:

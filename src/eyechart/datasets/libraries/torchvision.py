@@ -13,7 +13,7 @@ from eyechart.datasets.classes import class_info, read_class_texts
 from eyechart.datasets.content import digest_samples
 from eyechart.datasets.images import from_pixels
 from eyechart.datasets.layout import own_split
-from eyechart.datasets.lazy import LazyDataset
+from eyechart.datasets.rows import RowDataset
 from eyechart.errors import DataError, missing_extra
 from eyechart.io.digests import files_digest
 from eyechart.io.media import ImageRef
@@ -21,7 +21,7 @@ from eyechart.io.names import shown
 from eyechart.types import DatasetSpec, Sample, digest_json
 
 
-def open_torchvision(spec: DatasetSpec) -> LazyDataset[int]:
+def open_torchvision(spec: DatasetSpec) -> RowDataset[int]:
     """Build the class on the root folder; if the data is not there, torchvision downloads and checks it.
 
     Class names are those of the catalogue's prompt pack, else torchvision's own, with the characters in ``spaces``
@@ -37,7 +37,7 @@ def open_torchvision(spec: DatasetSpec) -> LazyDataset[int]:
     if settings.get("sort"):
         # torchvision lists these files as the file system does, which differs from machine to machine.
         order = sorted(order, key=lambda index: str(dataset[index][0]))
-    return LazyDataset(info, order, make, partial(_content, spec, settings, make, order))
+    return RowDataset(info, order, make, partial(_content, spec, settings, make, order))
 
 
 @dataclass(frozen=True)
