@@ -45,8 +45,7 @@ def read_class_texts(folder: Path | None, spec: DatasetSpec, names: tuple[str, .
     subset = _prompts(spec).get("subset")
     if subset and len(classnames) == N_CLASSES:
         classnames = tuple(classnames[i] for i in subset_indices(subset))
-    templates, prompts, notes = _templates(folder, spec, has_classes=bool(classnames))
-    return ClassTexts(classnames, templates, prompts, notes)
+    return replace(_templates(folder, spec, has_classes=bool(classnames)), classnames=classnames)
 
 
 def class_info(spec: DatasetSpec, kind: Kind, texts: ClassTexts, source: object) -> DatasetInfo:
@@ -81,10 +80,7 @@ def _classnames(folder: Path | None, spec: DatasetSpec, names: tuple[str, ...]) 
     return names if is_main(spec.language) else ()
 
 
-Templates = tuple[tuple[str, ...], dict[str, tuple[str, ...]], tuple[Notice, ...]]
-
-
-def _templates(folder: Path | None, spec: DatasetSpec, *, has_classes: bool) -> Templates:
+def _templates(folder: Path | None, spec: DatasetSpec, *, has_classes: bool) -> ClassTexts:
     own = spec.options.get("template_file")
     prompts = _prompts(spec)
     if own:
@@ -92,33 +88,29 @@ def _templates(folder: Path | None, spec: DatasetSpec, *, has_classes: bool) -> 
         entry, key = find_entry(own, keys, fallback=DEFAULT_KEY, offline=_offline(spec))
         templates, class_prompts = as_templates(entry, own)
         borrowed = key == DEFAULT_KEY and DEFAULT_KEY not in keys
-        return templates, class_prompts, (_fallback(spec, own),) if borrowed else ()
+        return ClassTexts((), templates, class_prompts, (_fallback(spec, own),) if borrowed else ())
     listed = list_for(folder, TEMPLATES, spec.language) if folder else ()
     if listed:
-        return listed, {}, ()
+        return ClassTexts(templates=listed)
     if prompts.get("own_templates") and is_main(spec.language):
-        return tuple(prompts["own_templates"]), {}, ()
-    if not has_classes:
-        return (), {}, ()
-    return _packed_templates(spec) if prompts else _default_templates(spec)
+        return ClassTexts(templates=tuple(prompts["own_templates"]))
+    if has_classes and prompts:
+        return _packed_templates(spec)
+    if not has_classes or not is_main(spec.language):
+        return ClassTexts()
+    note = Notice("default_templates", 1, f"{spec.name} has no templates: {DEFAULT_TEMPLATES[0]!r} is used.")
+    return ClassTexts(templates=DEFAULT_TEMPLATES, notes=(note,))
 
 
-def _packed_templates(spec: DatasetSpec) -> Templates:
+def _packed_templates(spec: DatasetSpec) -> ClassTexts:
     prompts = _prompts(spec)
     found = None
     if not prompts.get("fallback"):
         found = prompt_pack.templates(prompts.get("templates", ""), spec.language, offline=_offline(spec))
     if found:
-        return found, {}, ()
-    fallback = prompt_pack.templates(DEFAULT_KEY, spec.language, offline=_offline(spec))
-    return (fallback, {}, (_fallback(spec, "the prompt pack"),)) if fallback else ((), {}, ())
-
-
-def _default_templates(spec: DatasetSpec) -> Templates:
-    if not is_main(spec.language):
-        return (), {}, ()
-    note = Notice("default_templates", 1, f"{spec.name} has no templates: {DEFAULT_TEMPLATES[0]!r} is used.")
-    return DEFAULT_TEMPLATES, {}, (note,)
+        return ClassTexts(templates=found)
+    borrowed = prompt_pack.templates(DEFAULT_KEY, spec.language, offline=_offline(spec))
+    return ClassTexts(templates=borrowed, notes=(_fallback(spec, "the prompt pack"),)) if borrowed else ClassTexts()
 
 
 def _fallback(spec: DatasetSpec, where: str) -> Notice:

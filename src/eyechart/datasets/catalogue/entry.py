@@ -81,11 +81,6 @@ class CatalogueEntry:
         """Return this dataset's own code for a language, or nothing if it does not have it."""
         return find_same(language, self.languages)
 
-    def class_count(self, language: str = "en") -> int | None:
-        """Return the number of classes, which may depend on the language."""
-        own = find_same(language, self.classes_by_language)
-        return self.classes_by_language[own] if own else self.classes
-
 
 def make_entry(name: str, values: Mapping[str, Any], where: str) -> CatalogueEntry:
     """Turn a table of a catalogue file into an entry.

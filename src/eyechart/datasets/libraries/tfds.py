@@ -17,6 +17,7 @@ import numpy as np
 from eyechart.datasets.classes import class_info, read_class_texts
 from eyechart.datasets.images import from_pixels
 from eyechart.datasets.layout import no_such_split, own_split
+from eyechart.datasets.libraries import first_line
 from eyechart.datasets.rows import RowDataset
 from eyechart.errors import DataError, MissingExtraError, missing_extra
 from eyechart.io.digests import files_digest
@@ -42,7 +43,7 @@ def open_tfds(spec: DatasetSpec) -> RowDataset[int]:
     label = settings.get("label", "label")
     texts = read_class_texts(None, spec, _names(builder, label))
     info = class_info(spec, "classification", texts, str(builder.data_dir))
-    make = _RecordMaker(rows, LABELS.get(label) or _Field(label), settings.get("scale", 1), spec.name)
+    make = _RecordMaker(rows, LABELS.get(label) or partial(_field, name=label), settings.get("scale", 1), spec.name)
     return RowDataset(info, range(len(rows)), make, partial(_content, builder, split, label))
 
 
@@ -73,12 +74,8 @@ def _scaled(image: ImageRef, factor: int) -> ImageRef:
     return from_pixels(image.decode().point(lambda value: value * factor), image.source)
 
 
-@dataclass(frozen=True)
-class _Field:
-    name: str
-
-    def __call__(self, row: Mapping[str, Any]) -> int:
-        return int(row[self.name])
+def _field(row: Mapping[str, Any], name: str) -> int:
+    return int(row[name])
 
 
 def clevr_count(row: Mapping[str, Any]) -> int:
@@ -149,9 +146,8 @@ def _prepared(spec: DatasetSpec, name: str, builder: Any) -> Any:
         builder.download_and_prepare()
     except Exception as error:
         # Builders run arbitrary code: downloads, archives, TensorFlow. Whatever it was, the user needs the reason.
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise DataError(
-            f"TensorFlow Datasets could not prepare {name} in {spec.root} ({reason}).",
+            f"TensorFlow Datasets could not prepare {name} in {spec.root} ({first_line(error)}).",
             advice=f"See `eyechart info {spec.options.get('entry', spec.name)}`; some builders need tensorflow itself.",
         ) from error
     return builder
