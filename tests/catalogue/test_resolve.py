@@ -183,6 +183,8 @@ def test_the_environment_may_name_the_file(own, monkeypatch):
         ('[collections]\nvtab = ["cifar10"]\n', "in the catalogue already"),
         ("[datasets.cifar10]\n", "in the catalogue already"),
         ("[datasets.x]\n", "title: missing"),
+        ("[datasets]\nx = 5\n", "'x' is described wrongly"),
+        ("datasets = []\n", "must be tables"),
     ],
 )
 def test_a_wrong_file_of_the_user_is_explained(tmp_path, text, message):

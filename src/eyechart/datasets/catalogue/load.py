@@ -119,6 +119,8 @@ def _read_user_file(path: Path) -> dict[str, Any]:
             f"{path}: unknown table {min(unknown)!r}.",
             advice="A catalogue file has [datasets.NAME] and [collections] tables.",
         )
+    if not all(isinstance(table, dict) for table in data.values()):
+        raise UsageError(f"{path}: datasets and collections must be tables.")
     for name, members in data.get("collections", {}).items():
         if not isinstance(members, list) or not all(isinstance(member, str) for member in members):
             raise UsageError(f"{path}: the collection {name!r} must be a list of names.")
