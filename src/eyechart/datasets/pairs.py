@@ -14,9 +14,8 @@ from typing import Any
 
 from eyechart.datasets.images import ImageFinder
 from eyechart.datasets.layout import check_only_split
-from eyechart.datasets.rows import Problems, RowDataset, describe, in_memory
+from eyechart.datasets.rows import Problems, RowDataset, describe, in_memory, json_objects
 from eyechart.errors import DataError
-from eyechart.io.untrusted import parse_json, text_lines
 from eyechart.types import DatasetSpec, Sample
 
 FILE = "pairs.jsonl"
@@ -32,12 +31,11 @@ def open_pairs(spec: DatasetSpec) -> RowDataset[Sample]:
         raise DataError(f"There is no {path}.", advice="Each line of it names two images and a score.")
     finder, problems = ImageFinder(path.parent, IMAGES), Problems(path)
     samples: list[Sample] = []
-    for number, line in text_lines(path):
-        if line.strip():
-            try:
-                samples += _pair(number, parse_json(line), finder)
-            except (ValueError, KeyError, TypeError, OverflowError) as error:
-                problems.add(number, f"not a pair ({error!r})")
+    for number, row in json_objects(path, problems):
+        try:
+            samples += _pair(number, row, finder)
+        except (ValueError, KeyError, TypeError, OverflowError) as error:
+            problems.add(number, f"not a pair ({error!r})")
     problems.raise_if_any()
     finder.raise_if_missing(path)
     return in_memory(describe(spec, "similarity", path), samples)

@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 from eyechart.datasets.content import digest_info, digest_samples
 from eyechart.errors import DataError
 from eyechart.io.names import file_path, shown
-from eyechart.io.untrusted import is_file, json_lines, text_lines
+from eyechart.io.untrusted import is_file, parse_json, text_lines
 from eyechart.types import DatasetInfo, DatasetSpec, Kind, Sample, TextCollection, digest_json
 
 MAX_SHOWN = 20
@@ -89,12 +89,22 @@ class Problems:
             )
 
 
-def json_objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Stream the objects of a JSON-lines file with their line numbers."""
-    for number, row in json_lines(path):
-        if not isinstance(row, dict):
-            raise DataError(f"{path}, line {number}: not a JSON object.")
-        yield number, row
+def json_objects(path: Path, problems: Problems | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Stream the objects of a JSON-lines file with their line numbers; bad lines are collected, or the first raised."""
+    for number, line in text_lines(path):
+        if not line.strip():
+            continue
+        try:
+            row = parse_json(line)
+            reason = "" if isinstance(row, dict) else "not a JSON object"
+        except ValueError as error:
+            reason = f"not valid JSON ({error})"
+        if not reason:
+            yield number, row
+        elif problems is not None:
+            problems.add(number, reason)
+        else:
+            raise DataError(f"{path}, line {number}: {reason}.")
 
 
 def read_csv(path: Path, delimiter: str = ",") -> tuple[list[str], list[tuple[int, dict[str, str | None]]]]:

@@ -92,7 +92,7 @@ def _relevance(folder: Path, split: str, known: set[str]) -> dict[str, dict[str,
         raise DataError(f"There is no relevance in {folder}.", advice=f"It goes into qrels/{split}.tsv or {QRELS}.")
     problems = Problems(path)
     relevance: dict[str, dict[str, float]] = {}
-    for number, row in _table_rows(path) if path == table else json_objects(path):
+    for number, row in _table_rows(path) if path == table else json_objects(path, problems):
         reason = _bad_relevance(row, known)
         if not reason:
             query, document, score = str(row["query-id"]), str(row["corpus-id"]), float(row["score"])
@@ -137,8 +137,9 @@ def _items(path: Path, *, images: bool) -> tuple[Document, ...]:
     own = {"_id", "text", "title", *([IMAGE] if images else [])}
     problems = Problems(path)
     found: dict[str, Document] = {}
-    for number, row in json_objects(path):
-        image, text = (row.get(IMAGE), row.get("text", "")) if images else (None, row.get("text"))
+    for number, row in json_objects(path, problems):
+        image: Any = row.get(IMAGE) if images else None
+        text: Any = row.get("text", "" if images else None)
         reason = _bad_item(row, text, image)
         if not reason and str(row["_id"]) in found:
             reason = f"the _id {row['_id']!r} occurs twice"

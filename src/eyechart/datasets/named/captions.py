@@ -61,7 +61,7 @@ def open_crossmodal(spec: DatasetSpec) -> RowDataset[Sample]:
     language = str(spec.options.get("language", spec.language))
     problems = Problems(path)
     rows = []
-    for number, row in json_objects(path):
+    for number, row in json_objects(path, problems):
         try:
             key = str(row["image/key"])
             rows.append((key, f"{key}.jpg", [str(row[language]["caption"][0])]))
