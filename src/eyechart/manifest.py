@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from eyechart.errors import DataError
 from eyechart.io.digests import DIGEST_SIZE, digest_bytes
+from eyechart.io.names import check_name
 from eyechart.io.progress import NoProgress, Progress
 from eyechart.io.untrusted import MAX_TEXT
 from eyechart.languages import canonical
@@ -165,7 +166,8 @@ def _take(reading: _Reading, sample: Sample, info: DatasetInfo, on_error: OnErro
 
 
 def _check_sample(sample: Sample, info: DatasetInfo) -> None:
-    """Refuse a sample whose target does not fit the description of its dataset."""
+    """Refuse a sample that cannot be shown, or whose target does not fit the description of its dataset."""
+    check_name(sample.id, f"{info.name}: the sample")
     where = f"{info.name}: sample {sample.id}"
     longest = max(map(len, sample.texts), default=0)
     if longest > MAX_TEXT:

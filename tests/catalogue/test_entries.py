@@ -69,6 +69,12 @@ def test_every_member_of_a_collection_is_a_dataset():
         ({"manual": {"what": "x"}}, "manual: must have what, url and where"),
         ({"subset": "imagenet-z"}, "'imagenet-z' is none of imagenet-a"),
         ({"splits": "test"}, "splits: must be a list of texts"),
+        ({"manual": ["what", "url", "where"]}, "manual: must have what, url and where"),
+        ({"groups": "x"}, "groups: must be a table"),
+        ({"chance": "half"}, "chance: must be a number"),
+        ({"classes": True}, "classes: must be a positive number"),
+        ({"sources": [{"reader": "folder", "present": "images"}]}, "sources: present: must be a list of texts"),
+        ({"sources": [{"reader": "folder", "splits": "test"}]}, "sources: splits: must be a table"),
     ],
 )
 def test_a_wrong_entry_is_refused_with_the_field(change, message):

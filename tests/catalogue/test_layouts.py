@@ -253,6 +253,14 @@ def test_an_annotation_file_may_be_given(flickr, tmp_path):
     assert captions(opened("flickr30k", flickr, annotation_file=str(tmp_path / "mine.txt"))) == [("1.jpg", ("mine",))]
 
 
+def test_a_file_without_a_header_loses_no_caption(flickr, tmp_path):
+    write(tmp_path / "mine.txt", "1.jpg,mine\n1.jpg,ours\n")
+
+    dataset = opened("flickr30k", flickr, annotation_file=str(tmp_path / "mine.txt"))
+
+    assert captions(dataset) == [("1.jpg", ("mine", "ours"))]
+
+
 def test_bad_lines_are_told_with_their_numbers(flickr):
     write(flickr / "flickr30k_test_karpathy.txt", "image,caption\n1.jpg,ok\nno border\n2.jpg,\n")
 
@@ -288,6 +296,14 @@ def coco(tmp_path):
     notes = [{"image_id": 9, "caption": "九"}, {"image_id": 4, "caption": "四"}]
     write(tmp_path / "coco-cn_test.json", {"images": chinese, "annotations": notes})
     return tmp_path
+
+
+def test_an_image_id_that_occurs_twice_would_hide_an_image(coco):
+    images = [{"id": 9, "file_name": "a.jpg"}, {"id": 9, "file_name": "b.jpg"}]
+    write(coco / "coco_test_karpathy.json", {"images": images, "annotations": []})
+
+    with pytest.raises(DataError, match="1 images whose id another image has"):
+        opened("mscoco_captions", coco)
 
 
 def test_coco_reads_the_karpathy_file(coco):

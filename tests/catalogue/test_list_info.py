@@ -22,7 +22,7 @@ def names(capsys, *words):
 def test_every_named_dataset_is_listed_with_size_and_needs(capsys):
     rows = {row[0]: row[1:] for row in lines(capsys, "datasets")}
 
-    assert set(load_catalogue().names()) <= set(rows)
+    assert set(load_catalogue().entries) <= set(rows)
     assert rows["cifar10"][:4] == ["classification", "10", "10000", "en"]
     assert rows["flickr30k"][:4] == ["retrieval", "1000", "en,zh", "download"]
 

@@ -183,6 +183,8 @@ def test_the_environment_may_name_the_file(own, monkeypatch):
         ('[collections]\nvtab = ["cifar10"]\n', "in the catalogue already"),
         ("[datasets.cifar10]\n", "in the catalogue already"),
         ("[datasets.x]\n", "title: missing"),
+        ("[datasets]\nx = 5\n", "'x' is described wrongly"),
+        ("datasets = []\n", "must be tables"),
     ],
 )
 def test_a_wrong_file_of_the_user_is_explained(tmp_path, text, message):
@@ -191,6 +193,25 @@ def test_a_wrong_file_of_the_user_is_explained(tmp_path, text, message):
 
     with pytest.raises(EyechartError, match=message):
         load_catalogue([str(path)])
+
+
+def test_a_second_file_does_not_replace_what_the_first_one_says(own, tmp_path):
+    other = tmp_path / "other.toml"
+    other.write_text(own.read_text().replace("folders = [", 'note = "another", folders = ['))
+
+    assert load_catalogue([str(own), str(own)]).find("our_screws")
+    with pytest.raises(UsageError, match=r"other\.toml: 'our_screws' is in the catalogue already"):
+        load_catalogue([str(own), str(other)])
+
+
+@pytest.mark.parametrize("name", ["image_labels.csv", "image_queries.jsonl", "pairs.jsonl"])
+def test_a_folder_is_known_by_the_file_in_it(name, tmp_path):
+    (tmp_path / name).write_text("")
+    reader = {"image_labels.csv": "table", "image_queries.jsonl": "jsonl", "pairs.jsonl": "pairs"}[name]
+    place = str(tmp_path / name if reader == "table" else tmp_path)
+
+    for spec in (resolve_dataset(str(tmp_path), ""), resolve_dataset("custom", str(tmp_path))):
+        assert (spec.reader, spec.root) == (reader, place)
 
 
 # --------------------------------------------------------------------------------------------------- planning

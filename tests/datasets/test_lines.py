@@ -173,8 +173,8 @@ def test_a_sample_id_that_a_terminal_would_obey_is_refused(key, tmp_path):
     (tmp_path / "pairs.jsonl").write_text(json.dumps({"id": key, "image_1": "a.png", "image_2": "a.png", "score": 1}))
     (tmp_path / "corpus.jsonl").write_text(json.dumps({"_id": key, "text": "x"}))
     readers = [
-        lambda: open_jsonl(spec(tmp_path)),
-        lambda: open_pairs(spec(tmp_path)),
+        lambda: read_manifest(open_jsonl(spec(tmp_path))),
+        lambda: read_manifest(open_pairs(spec(tmp_path))),
         lambda: read_collection(tmp_path),
     ]
     if key != "a\ud800":  # which no tar can hold

@@ -132,6 +132,23 @@ class TestFolder:
         with pytest.raises(DataError, match="1 class names for 2 folders"):
             open_folder(spec(tmp_path))
 
+    def test_the_folders_names_in_another_order_would_swap_labels(self, tmp_path):
+        images(tmp_path, "cat/1.png", "tabby_dog/1.png")
+        (tmp_path / "classnames.txt").write_text("tabby dog\ncat\n")
+
+        with pytest.raises(DataError, match="in another order"):
+            open_folder(spec(tmp_path))
+        (tmp_path / "classnames.txt").write_text("cat\ntabby dog\n")
+        assert open_folder(spec(tmp_path)).info.classnames == ("cat", "tabby dog")
+
+    def test_images_that_lie_too_deep_are_noted(self, tmp_path):
+        images(tmp_path, "cat/1.png", "cat/more/2.png", "mouse/deep/1.png", "dog/1.png")
+
+        (note,) = (note for note in open_folder(spec(tmp_path)).info.notes if note.kind == "unread_folders")
+
+        assert note.count == 2
+        assert "mouse/deep" in note.message
+
 
 class TestTable:
     def write_csv(self, path, header, *rows):
@@ -158,6 +175,49 @@ class TestTable:
             open_table(spec(path))
         (tmp_path / "classnames.txt").write_text("cat\n")
         assert open_table(spec(path)).info.classnames == ("cat",)
+
+    def test_names_of_the_class_list_mean_their_places_in_it(self, tmp_path):
+        images(tmp_path, "1.png", "2.png")
+        path = self.write_csv(tmp_path / "t.csv", ["image", "label"], ["1.png", "cat"], ["2.png", "dog"])
+        for names, labels in [("dog cat", [1, 0]), ("ant cat dog", [1, 2]), ("Hund Katze", [0, 1])]:
+            (tmp_path / "classnames.txt").write_text("\n".join(names.split()))
+            assert [sample.label for sample in iter_samples(open_table(spec(path)))] == labels
+
+        (tmp_path / "classnames.txt").write_text("Hund\nKatze\nMaus\n")
+        with pytest.raises(DataError, match="3 class names for 2 labels"):
+            open_table(spec(path))
+
+    @pytest.mark.parametrize("labels", [["0.0", "1.0"], ["-1", "0"]])
+    def test_numbers_that_are_no_class_numbers_are_no_names(self, tmp_path, labels):
+        images(tmp_path, "1.png")
+        (tmp_path / "classnames.txt").write_text("cat\ndog\n")
+        path = self.write_csv(tmp_path / "t.csv", ["image", "label"], *(["1.png", label] for label in labels))
+
+        with pytest.raises(DataError, match="no class numbers, such as"):
+            open_table(spec(path))
+
+    def test_a_label_is_one_text_or_number(self, tmp_path):
+        images(tmp_path, "1.png")
+        path = write_lines(tmp_path / "t.jsonl", {"image": "1.png", "label": [0, 1]})
+
+        with pytest.raises(DataError, match=r"line 1: the label \[0, 1\] is neither"):
+            open_table(spec(path))
+
+    @pytest.mark.parametrize(
+        ("text", "reason"),
+        [
+            ('image,caption\n1.png,"a dog\n2.png,a cat\n', "not a table"),
+            ('image,caption\n1.png,"a" dog\n2.png,a cat\n', "not a table"),
+            ("image,label,label\n1.png,a,b\n", "the column 'label' occurs more than once"),
+            ("image,label\n1.png,a,b\n", "line 2: more cells than columns"),
+        ],
+    )
+    def test_no_row_is_swallowed_and_no_cell_is_lost(self, tmp_path, text, reason):
+        images(tmp_path, "1.png", "2.png")
+        (tmp_path / "t.csv").write_text(text)
+
+        with pytest.raises(DataError, match=reason):
+            open_table(spec(tmp_path / "t.csv"))
 
     def test_captions_of_the_same_image_are_put_together(self, tmp_path):
         images(tmp_path, "1.png", "2.png")

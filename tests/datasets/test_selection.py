@@ -67,6 +67,7 @@ class TestOurOwnForm:
             ({"images": ["a.png"], "texts": ["x", "y"], "right": [[0, 0], [0, 1]]}, r"the pair \[0, 1\] does not fit"),
             ({"images": ["a.png"], "texts": ["x", "y"], "right": []}, "no image belongs to a text"),
             ({"images": ["a.png"]}, "KeyError"),
+            ({"images": ["a.png"], "texts": "a dog"}, "'a dog' is no list"),
             ({"images": ["../a.png"], "texts": ["x", "y"]}, "leads out of"),
             (["not", "an", "object"], "not in the expected form"),
         ],
@@ -140,3 +141,11 @@ def test_imagecode_has_sets_of_ten_images(tmp_path):
 
     assert [texts for _, texts, _ in found] == [()] * 3 + [("the hand is lower",)] + [()] * 6
     assert found[3][2] == {"video": True, "question": "video-1/3", "images": 10, "text": 0}
+
+
+@pytest.mark.parametrize("content", ["[]", '{"video-1": ["a text without a number"]}'])
+def test_imagecode_in_another_form_is_refused(tmp_path, content):
+    (tmp_path / "valid_data.json").write_text(content)
+
+    with pytest.raises(DataError, match="not in the form of its benchmark"):
+        open_imagecode(spec(tmp_path, split="valid"))

@@ -4,9 +4,10 @@ import json
 
 import pytest
 
-from eyechart.datasets.text_collection import read_collection, write_collection
+from eyechart.datasets.text_collection import open_collection, read_collection, write_collection
 from eyechart.errors import DataError
-from eyechart.types import Document, TextCollection
+from eyechart.types import DatasetSpec, Document, TextCollection
+from support.data import png
 
 COLLECTION = TextCollection(
     documents=(Document("0", "a cat\nasleep", {"image_id": "s0"}), Document("d1", "狗")),
@@ -89,3 +90,31 @@ def test_what_is_wrong_is_said_with_its_line(folder, file, content, said):
 def test_a_missing_folder_is_said(tmp_path):
     with pytest.raises(DataError, match="There is no folder"):
         read_collection(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        ("0\t0\t1\t1\n", "line 1: needs query-id, corpus-id, score"),  # TREC's four columns
+        ("query-id\tscore\tcorpus-id\n0\t1\t1\n", "has the columns query-id, score, corpus-id"),
+        ("0\t1\t1\n0\t1\t0\n", "line 2: the document '1' has another score for the query '0' above"),
+    ],
+)
+def test_relevance_in_another_form_is_not_taken_for_ours(folder, table, said):
+    (folder / "qrels").mkdir()
+    (folder / "qrels" / "test.tsv").write_text(table)
+
+    with pytest.raises(DataError) as refusal:
+        read_collection(folder)
+
+    assert said in str(refusal.value)
+
+
+def test_titles_count_beside_images_too(folder):
+    (folder / "a.png").write_bytes(png())
+    rows = {"_id": 0, "text": "a cat", "title": "Pets"}, {"_id": 1, "image": "a.png"}
+    (folder / "corpus.jsonl").write_text(lines(*rows))
+
+    collection = open_collection(DatasetSpec("mine", "collection", str(folder))).info.collection
+
+    assert [(item.text, item.image) for item in collection.documents] == [("Pets a cat", None), ("", "a.png")]

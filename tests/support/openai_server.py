@@ -141,6 +141,11 @@ class OpenAIServer:
         self._http.server_close()
         self._thread.join()
 
+    @property
+    def is_busy(self) -> bool:
+        """Tell whether a request is under way, or may lie unread in a connection."""
+        return bool(self.in_flight or self._http.connections)
+
     # What the handler asks
 
     def enter(self, identity: str) -> int:
@@ -216,6 +221,15 @@ class _Server(ThreadingHTTPServer):
         self._open.add(request)
         super().process_request(request, client_address)
 
+    def shutdown_request(self, request: Any) -> None:
+        super().shutdown_request(request)
+        self._open.discard(request)
+
+    @property
+    def connections(self) -> int:
+        """How many clients are connected, or have gone away without our having noticed."""
+        return len(self._open)
+
     def close_connections(self) -> None:
         """End the threads that wait for another request of a kept connection."""
         for connection in list(self._open):
@@ -230,6 +244,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: _Server
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
+    _under_way: tuple[Any, int, str] | None = None
 
     def log_message(self, *arguments: Any) -> None:
         pass
@@ -244,10 +259,17 @@ class _Handler(BaseHTTPRequestHandler):
     def _handle(self, body: Any) -> None:
         identity = f"{self.path} {json.dumps(body, sort_keys=True)}"
         attempt = self.server.owner.enter(identity)
+        self._under_way = (body, attempt, identity)
         outcome = "gone"
         try:
             outcome = self._answer(body, attempt)
         finally:
+            self._leave(outcome)
+
+    def _leave(self, outcome: str) -> None:
+        """Record the request, once: whoever has an answer finds its request in the list."""
+        if self._under_way is not None:
+            (body, attempt, identity), self._under_way = self._under_way, None
             recorded = Recorded(self.command, self.path, dict(self.headers), body, attempt, outcome, time.monotonic())
             self.server.owner.leave(recorded, identity)
 
@@ -283,6 +305,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
+        self._leave(outcome or str(status))
         self.wfile.write(content)
         return outcome or str(status)
 

@@ -197,6 +197,21 @@ def test_rows_share_an_image_by_index(lmu_data):
         dataset.dump_image(2)  # one step only, as in the original
 
 
+def test_a_path_that_was_given_out_never_holds_another_image(lmu_data, tmp_path):
+    """Two tables of one name, asked at the same time, share the folder of images."""
+    written = {}
+    for folder, size in (("a", 9), ("b", 11), ("a", 9)):
+        (tmp_path / folder).mkdir(exist_ok=True)
+        rows = [{"index": 1, "image": image_cell(size, size), "question": "q", "answer": "x"}]
+        table = write_benchmark(tmp_path / folder / "Same.tsv", rows)
+        [written[folder]] = vlm.build_dataset(str(table)).dump_image(0)
+
+    assert written["a"] == str(lmu_data / "images" / "Same" / "1.png")
+    assert vlm.encode_image_file_to_base64(written["a"]) == image_cell(9, 9)
+    assert vlm.encode_image_file_to_base64(written["b"]) == image_cell(11, 11)
+    assert len(list((lmu_data / "images" / "Same").iterdir())) == 2
+
+
 def test_relative_paths_are_found_beside_the_images(lmu_data, tmp_path):
     folder = lmu_data / "images" / "Named"
     folder.mkdir(parents=True)

@@ -15,7 +15,7 @@ from eyechart import vlm
 from eyechart.datasets.questions.rows import RowTable as Table
 from eyechart.datasets.questions.rows import as_table
 from eyechart.datasets.questions.tables import dump, load_table
-from eyechart.datasets.questions.tsv import KEEP, read_tsv, write_tsv
+from eyechart.datasets.questions.tsv import KEEP, read_header, read_tsv, write_tsv
 from eyechart.errors import DataError
 from support.vlm_data import write_benchmark
 
@@ -88,6 +88,7 @@ def test_an_empty_cell_is_missing(tmp_path):
     [
         ("", "is empty"),
         ("a\tb\n1\t2\t3\n", "line 2: 3 cells for 2 columns"),
+        ("a\tb\n1\t2\n3\n", "line 3: 1 cells for 2 columns"),
         ("a\ta\n1\t2\n", "'a' occurs more than once"),
         ('a\tb\n1\t2\n1\t"open\n', "line 3: a quotation mark opens a cell that is never closed"),
     ],
@@ -202,6 +203,13 @@ def test_a_damaged_spreadsheet_is_a_clear_error(tmp_path):
 
     with pytest.raises(DataError, match="is not a spreadsheet"):
         load_table(tmp_path / "p.xlsx")
+
+
+def test_spaces_around_the_names_of_columns_are_none_of_theirs(tmp_path):
+    path = tmp_path / "t.tsv"
+    path.write_text("index \t question\n1\tq\n")
+
+    assert read_header(path) == read_tsv(path).columns == ["index", "question"]
 
 
 STREAM = """

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from eyechart.datasets import prompt_pack
 from eyechart.datasets.imagenet_classes import N_CLASSES, subset_indices
+from eyechart.datasets.rows import describe
 from eyechart.datasets.text_lists import as_names, as_templates, find_entry, list_for
-from eyechart.io.names import check_name, shown
+from eyechart.io.names import check_name
 from eyechart.languages import is_main
 from eyechart.types import DatasetInfo, DatasetSpec, Kind, Notice
 
@@ -44,23 +45,18 @@ def read_class_texts(folder: Path | None, spec: DatasetSpec, names: tuple[str, .
     subset = _prompts(spec).get("subset")
     if subset and len(classnames) == N_CLASSES:
         classnames = tuple(classnames[i] for i in subset_indices(subset))
-    templates, prompts, notes = _templates(folder, spec, has_classes=bool(classnames))
-    return ClassTexts(classnames, templates, prompts, notes)
+    return replace(_templates(folder, spec, has_classes=bool(classnames)), classnames=classnames)
 
 
 def class_info(spec: DatasetSpec, kind: Kind, texts: ClassTexts, source: object) -> DatasetInfo:
     """Describe a dataset with classes."""
     for name in texts.classnames:
         check_name(name, f"{spec.name}: the class name")
-    return DatasetInfo(
-        name=spec.name,
-        kind=kind,
-        split=spec.split,
-        language=spec.language,
+    return replace(
+        describe(spec, kind, source),
         classnames=texts.classnames,
         templates=texts.templates,
         class_prompts=texts.class_prompts,
-        source=shown(source),
         notes=texts.notes,
     )
 
@@ -84,10 +80,7 @@ def _classnames(folder: Path | None, spec: DatasetSpec, names: tuple[str, ...]) 
     return names if is_main(spec.language) else ()
 
 
-Templates = tuple[tuple[str, ...], dict[str, tuple[str, ...]], tuple[Notice, ...]]
-
-
-def _templates(folder: Path | None, spec: DatasetSpec, *, has_classes: bool) -> Templates:
+def _templates(folder: Path | None, spec: DatasetSpec, *, has_classes: bool) -> ClassTexts:
     own = spec.options.get("template_file")
     prompts = _prompts(spec)
     if own:
@@ -95,33 +88,29 @@ def _templates(folder: Path | None, spec: DatasetSpec, *, has_classes: bool) -> 
         entry, key = find_entry(own, keys, fallback=DEFAULT_KEY, offline=_offline(spec))
         templates, class_prompts = as_templates(entry, own)
         borrowed = key == DEFAULT_KEY and DEFAULT_KEY not in keys
-        return templates, class_prompts, (_fallback(spec, own),) if borrowed else ()
+        return ClassTexts((), templates, class_prompts, (_fallback(spec, own),) if borrowed else ())
     listed = list_for(folder, TEMPLATES, spec.language) if folder else ()
     if listed:
-        return listed, {}, ()
+        return ClassTexts(templates=listed)
     if prompts.get("own_templates") and is_main(spec.language):
-        return tuple(prompts["own_templates"]), {}, ()
-    if not has_classes:
-        return (), {}, ()
-    return _packed_templates(spec) if prompts else _default_templates(spec)
+        return ClassTexts(templates=tuple(prompts["own_templates"]))
+    if has_classes and prompts:
+        return _packed_templates(spec)
+    if not has_classes or not is_main(spec.language):
+        return ClassTexts()
+    note = Notice("default_templates", 1, f"{spec.name} has no templates: {DEFAULT_TEMPLATES[0]!r} is used.")
+    return ClassTexts(templates=DEFAULT_TEMPLATES, notes=(note,))
 
 
-def _packed_templates(spec: DatasetSpec) -> Templates:
+def _packed_templates(spec: DatasetSpec) -> ClassTexts:
     prompts = _prompts(spec)
     found = None
     if not prompts.get("fallback"):
         found = prompt_pack.templates(prompts.get("templates", ""), spec.language, offline=_offline(spec))
     if found:
-        return found, {}, ()
-    fallback = prompt_pack.templates(DEFAULT_KEY, spec.language, offline=_offline(spec))
-    return (fallback, {}, (_fallback(spec, "the prompt pack"),)) if fallback else ((), {}, ())
-
-
-def _default_templates(spec: DatasetSpec) -> Templates:
-    if not is_main(spec.language):
-        return (), {}, ()
-    note = Notice("default_templates", 1, f"{spec.name} has no templates: {DEFAULT_TEMPLATES[0]!r} is used.")
-    return DEFAULT_TEMPLATES, {}, (note,)
+        return ClassTexts(templates=found)
+    borrowed = prompt_pack.templates(DEFAULT_KEY, spec.language, offline=_offline(spec))
+    return ClassTexts(templates=borrowed, notes=(_fallback(spec, "the prompt pack"),)) if borrowed else ClassTexts()
 
 
 def _fallback(spec: DatasetSpec, where: str) -> Notice:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 
 from eyechart.datasets.mapped import MappedDataset
 from eyechart.errors import UsageError, unknown_name
@@ -24,12 +25,8 @@ def clean_internvl(caption: str) -> str:
 CLEANINGS: dict[str, Callable[[str], str]] = {"internvl": clean_internvl}
 
 
-@dataclass(frozen=True)
-class _Clean:
-    name: str
-
-    def __call__(self, sample: Sample) -> Sample:
-        return replace(sample, texts=tuple(CLEANINGS[self.name](text) for text in sample.texts))
+def _clean(sample: Sample, clean: Callable[[str], str]) -> Sample:
+    return replace(sample, texts=tuple(map(clean, sample.texts)))
 
 
 def cleaned(dataset: Dataset, name: str) -> Dataset:
@@ -44,4 +41,5 @@ def cleaned(dataset: Dataset, name: str) -> Dataset:
     if info.kind not in ("retrieval", "selection"):
         raise UsageError(f"{info.name} has no captions to clean.", advice="Leave --caption_cleaning out.")
     note = Notice("caption_cleaning", 1, f"Captions are cleaned before use ({name}).")
-    return MappedDataset(dataset, replace(info, notes=(*info.notes, note)), _Clean(name), f"caption_cleaning {name}")
+    change = partial(_clean, clean=CLEANINGS[name])
+    return MappedDataset(dataset, replace(info, notes=(*info.notes, note)), change, f"caption_cleaning {name}")

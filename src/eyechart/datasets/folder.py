@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from eyechart.datasets.classes import class_info, read_class_texts
-from eyechart.datasets.layout import COMMON_SPLITS, check_only_split, first_existing, no_such_split, own_split
-from eyechart.datasets.rows import RowDataset
+from eyechart.datasets.layout import (
+    COMMON_SPLITS,
+    check_only_split,
+    first_existing,
+    no_such_split,
+    own_split,
+    source_of,
+)
+from eyechart.datasets.rows import RowDataset, in_memory
 from eyechart.errors import DataError
 from eyechart.io.media import ImageRef
-from eyechart.io.names import by_name, file_name
-from eyechart.types import DatasetSpec, Sample
+from eyechart.io.names import by_name, file_name, shown
+from eyechart.types import DatasetInfo, DatasetSpec, Notice, Sample
 
 EXTENSIONS = frozenset({
     ".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".avif", ".gif", ".bmp", ".dib", ".tif", ".tiff",
@@ -19,7 +29,7 @@ EXTENSIONS = frozenset({
 """How the names of images end, in any case: all formats that are decoded."""
 
 
-def open_folder(spec: DatasetSpec) -> RowDataset:
+def open_folder(spec: DatasetSpec) -> RowDataset[Sample]:
     """Read class folders: those in the folder named like the split, or the root's own, which are the split "test".
 
     Class names are the folders' names in sorted order with underscores as spaces; a ``classnames.txt`` beside them
@@ -32,21 +42,22 @@ def open_folder(spec: DatasetSpec) -> RowDataset:
     folders = class_folders(base)
     if not folders:
         raise DataError(f"{base} has no folders with images.", advice="Put images into one folder per class.")
-    names = tuple(map(file_name, folders))
-    texts = read_class_texts(root, spec, tuple(name.replace("_", " ") for name in names))
+    names = tuple(file_name(folder).replace("_", " ") for folder in folders)
+    texts = read_class_texts(root, spec, names)
     if texts.classnames and len(texts.classnames) != len(folders):
         raise DataError(f"{spec.name}: {len(texts.classnames)} class names for {len(folders)} folders in {base}.")
-    samples = [
-        Sample(f"{names[label]}/{file_name(path)}", ImageRef.from_path(path), label=label)
-        for label, folder in enumerate(folders)
-        for path in images_in(folder)
-    ]
-    return RowDataset(class_info(spec, "classification", texts, base), tuple(samples))
+    if texts.classnames != names and sorted(texts.classnames) == sorted(names):
+        raise DataError(
+            f"{spec.name}: the class names are those of the folders in {base}, but in another order.",
+            advice="They stand for the folders in sorted order: sort them, or remove the list.",
+        )
+    samples = [sample for label, folder in enumerate(folders) for sample in folder_samples(folder, label)]
+    return in_memory(with_unread(class_info(spec, "classification", texts, base), base), samples)
 
 
 def _base(root: Path, spec: DatasetSpec) -> Path:
     """Return the folder of class folders: what the catalogue says, else the split's folder, else the undivided root."""
-    candidates = spec.options.get("source", {}).get("folders")
+    candidates = source_of(spec).get("folders")
     split = own_split(spec)
     if candidates is None:
         return root / split if (root / split).is_dir() else _undivided(root, spec)
@@ -67,14 +78,34 @@ def _undivided(root: Path, spec: DatasetSpec) -> Path:
 
 def class_folders(base: Path) -> list[Path]:
     """Return the subfolders that hold images, sorted by name."""
-    return by_name(path for path in base.iterdir() if path.is_dir() and any(map(_is_image, path.iterdir())))
+    return by_name(folder for folder in subfolders(base) if any(_images(folder)))
 
 
-def images_in(folder: Path) -> list[Path]:
-    """Return the image files of a folder, sorted by name."""
-    return by_name(filter(_is_image, folder.iterdir()))
+def folder_samples(folder: Path, label: int) -> Iterator[Sample]:
+    """Yield the images of a class folder, sorted by name; what cannot be read is found when it is read."""
+    for path in by_name(_images(folder)):
+        yield Sample(f"{file_name(folder)}/{file_name(path)}", ImageRef.from_path(path), label=label)
 
 
-def _is_image(path: Path) -> bool:
-    """Tell by the name; what cannot be read is not left out here, but found when it is read."""
-    return path.suffix.lower() in EXTENSIONS and not path.is_dir()
+def with_unread(info: DatasetInfo, base: Path) -> DatasetInfo:
+    """Note images that lie too deep to be read: a class may be smaller for it, or be missing."""
+    deep = by_name(inner for folder in subfolders(base) for inner in subfolders(folder) if any(_images(inner)))
+    if not deep:
+        return info
+    text = f"{len(deep)} folders of images lie within class folders and are not read, such as {shown(deep[0])}."
+    return replace(info, notes=(*info.notes, Notice("unread_folders", len(deep), text)))
+
+
+def subfolders(base: Path) -> list[Path]:
+    """Return the folders in a folder."""
+    with os.scandir(base) as entries:
+        return [Path(entry.path) for entry in entries if entry.is_dir()]
+
+
+def _images(folder: Path) -> Iterator[Path]:
+    """Yield what is an image by its name."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            path = Path(entry.path)
+            if path.suffix.lower() in EXTENSIONS and not entry.is_dir():
+                yield path

@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
+from eyechart.datasets.layout import source_of
 from eyechart.errors import DataError
 from eyechart.io.media import ImageRef
 from eyechart.io.names import file_path
 from eyechart.io.untrusted import is_file
+from eyechart.types import DatasetSpec
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -27,12 +29,16 @@ class ImageFinder:
         self.missing: list[str] = []
 
     def find(self, name: str) -> ImageRef | None:
-        """Return the image, or nothing if none of the patterns leads to a file."""
-        check_inside(name, self.root)
+        """Return the image, or nothing if none of the patterns leads to a file; no name leads out of the folder."""
+        path = PurePosixPath(name.replace("\\", "/"))
+        if path.is_absolute() or ".." in path.parts or not name:
+            raise DataError(
+                f"The image name {name!r} leads out of {self.root}.", advice="The annotation file is damaged."
+            )
         for pattern in self.patterns:
-            path = self.root / file_path(pattern.replace("{image}", name))
-            if is_file(path):
-                return ImageRef.from_path(path)
+            file = self.root / file_path(pattern.replace("{image}", name))
+            if is_file(file):
+                return ImageRef.from_path(file)
         self.missing.append(name)
         return None
 
@@ -47,11 +53,9 @@ class ImageFinder:
             )
 
 
-def check_inside(name: str, root: Path) -> None:
-    """Refuse a name in an annotation file that would lead out of the dataset's folder."""
-    path = PurePosixPath(name.replace("\\", "/"))
-    if path.is_absolute() or ".." in path.parts or not name:
-        raise DataError(f"The image name {name!r} leads out of {root}.", advice="The annotation file is damaged.")
+def finder_of(spec: DatasetSpec, *patterns: str) -> ImageFinder:
+    """Look for a dataset's images where the catalogue says that they are, else by some patterns."""
+    return ImageFinder(Path(spec.root), source_of(spec).get("images", patterns))
 
 
 def from_pixels(image: Image.Image, source: str) -> ImageRef:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from eyechart.errors import UsageError
+from eyechart.errors import DataError, UsageError
 from eyechart.types import DatasetSpec
 
 ONLY_SPLIT = "test"
@@ -28,13 +30,19 @@ def is_present(folder: Path, patterns: tuple[str, ...]) -> bool:
     return folder.is_dir() and any(any(folder.glob(pattern)) for pattern in patterns)
 
 
+def source_of(spec: DatasetSpec) -> Mapping[str, Any]:
+    """Return what the catalogue says of the source for its reader."""
+    settings: Mapping[str, Any] = spec.options.get("source", {})
+    return settings
+
+
 def own_split(spec: DatasetSpec) -> str:
     """Return the source's own name for a split.
 
     Raises:
         UsageError: If the dataset has no such split; those that it has are listed.
     """
-    source_splits = spec.options.get("source", {}).get("splits") or {}
+    source_splits = source_of(spec).get("splits") or {}
     known = list(source_splits) or spec.options.get("splits")
     if known is not None and spec.split not in known:
         raise no_such_split(spec.name, spec.split, list(known))
@@ -59,10 +67,27 @@ def no_such_split(name: str, split: str, known: list[str], how: str = "") -> Usa
 def first_existing(root: Path, candidates: list[str], **values: str) -> Path | None:
     """Return the first of several paths under ``root`` that exists, with ``{placeholders}`` filled in."""
     for candidate in candidates:
-        text = candidate
-        for key, value in values.items():
-            text = text.replace(f"{{{key}}}", value)
-        path = root / text
+        path = root / fill(candidate, values)
         if path.exists():
             return path
     return None
+
+
+def existing(spec: DatasetSpec, candidates: list[str], advice: str = "") -> Path:
+    """Return the first of several paths under the root of a named dataset that exists.
+
+    Raises:
+        DataError: If there is none.
+    """
+    found = first_existing(Path(spec.root), candidates)
+    if found is None:
+        entry = spec.options.get("entry", spec.name)
+        raise DataError(f"{spec.root} has no {candidates[0]}.", advice=advice or f"See `eyechart info {entry}`.")
+    return found
+
+
+def fill(text: str, values: Mapping[str, str]) -> str:
+    """Fill in ``{placeholders}``; other braces stay as they are."""
+    for key, value in values.items():
+        text = text.replace(f"{{{key}}}", value)
+    return text

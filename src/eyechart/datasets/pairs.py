@@ -14,18 +14,16 @@ from typing import Any
 
 from eyechart.datasets.images import ImageFinder
 from eyechart.datasets.layout import check_only_split
-from eyechart.datasets.rows import Problems, RowDataset
+from eyechart.datasets.rows import Problems, RowDataset, describe, in_memory, json_objects
 from eyechart.errors import DataError
-from eyechart.io.names import shown
-from eyechart.io.untrusted import parse_json, text_lines
-from eyechart.types import DatasetInfo, DatasetSpec, Sample
+from eyechart.types import DatasetSpec, Sample
 
 FILE = "pairs.jsonl"
 IMAGES = ("{image}", "images/{image}")
 _OWN_KEYS = {"id", "image_1", "image_2", "score"}
 
 
-def open_pairs(spec: DatasetSpec) -> RowDataset:
+def open_pairs(spec: DatasetSpec) -> RowDataset[Sample]:
     """Read two samples per pair; every bad line is reported with its number."""
     check_only_split(spec, f"{FILE} is not divided: each split needs a folder of its own.")
     path = Path(spec.root) / FILE
@@ -33,17 +31,14 @@ def open_pairs(spec: DatasetSpec) -> RowDataset:
         raise DataError(f"There is no {path}.", advice="Each line of it names two images and a score.")
     finder, problems = ImageFinder(path.parent, IMAGES), Problems(path)
     samples: list[Sample] = []
-    for number, line in text_lines(path):
-        if line.strip():
-            try:
-                samples += _pair(number, parse_json(line), finder)
-            except (ValueError, KeyError, TypeError, OverflowError) as error:
-                problems.add(number, f"not a pair ({error!r})")
+    for number, row in json_objects(path, problems):
+        try:
+            samples += _pair(number, row, finder)
+        except (ValueError, KeyError, TypeError, OverflowError) as error:
+            problems.add(number, f"not a pair ({error!r})")
     problems.raise_if_any()
     finder.raise_if_missing(path)
-    return RowDataset(
-        DatasetInfo(spec.name, "similarity", spec.split, spec.language, source=shown(path)), tuple(samples)
-    )
+    return in_memory(describe(spec, "similarity", path), samples)
 
 
 def _pair(number: int, row: Mapping[str, Any], finder: ImageFinder) -> list[Sample]:

@@ -9,7 +9,7 @@ from typing import Any
 from eyechart.datasets import jsonl, pairs, selection
 from eyechart.datasets.catalogue import Catalogue, CatalogueEntry, load_catalogue
 from eyechart.datasets.choose import Place, choose_place, hub_address, prompt_options
-from eyechart.datasets.custom import find_custom
+from eyechart.datasets.folder import class_folders, subfolders
 from eyechart.datasets.layout import is_url, is_webdataset
 from eyechart.datasets.questions.reader import find_questions, question_names
 from eyechart.datasets.text_collection import CORPUS, has_images
@@ -35,8 +35,16 @@ PREFIXES = {
 """``prefix/name`` with ``--dataset_root``: the reader by name, the name only for the result."""
 DEMO = ("demo/garments", "demo/scenes")
 CUSTOM = "custom"
-FILES = {jsonl.FILE: "jsonl", selection.FILE: "selection", CORPUS: "text_collection", pairs.FILE: "pairs"}
-"""A file that tells the form of the folder that it lies in."""
+LABELS = ("image_labels.jsonl", "image_labels.csv", "image_labels.tsv")
+"""Classification as a table in a folder: a column of images and one of labels."""
+FILES = {
+    jsonl.FILE: "jsonl",
+    **dict.fromkeys(LABELS, "table"),
+    selection.FILE: "selection",
+    CORPUS: "text_collection",
+    pairs.FILE: "pairs",
+}
+"""A file that tells the form of the folder that it lies in, the first one first."""
 TABLES = frozenset({".csv", ".tsv", ".jsonl"})
 
 
@@ -69,11 +77,6 @@ def resolve_dataset(
     return DatasetSpec(name, place.reader, place.root, split, language, limit, {**given, **place.options})
 
 
-def known_names() -> list[str]:
-    """List the names that need no path."""
-    return [*DEMO, CUSTOM, *load_catalogue().names()]
-
-
 def plain_name(name: str) -> str:
     """Return the name as it stands in paths: without ``wds/``."""
     return name.removeprefix("wds/")
@@ -89,7 +92,7 @@ def _find(name: str, root: str, split: str, language: str, options: dict[str, An
     if name in DEMO:
         return Place("wds", str(data_folder(name.removeprefix("demo/"))))
     if name == CUSTOM:
-        return Place(*find_custom(Path(root)))
+        return _custom(Path(root))
     entry = catalogue.find(name)
     if entry:
         return choose_place(entry, catalogue, root, split=split, language=language, options=options)
@@ -98,7 +101,7 @@ def _find(name: str, root: str, split: str, language: str, options: dict[str, An
         return _prefixed(PREFIXES[prefix], rest, root, options, catalogue)
     path = Path(name)
     if path.exists():
-        return Place(_detect(path), name)
+        return _detect(path)
     near = nearest(name, [*DEMO, CUSTOM, *catalogue.spellings(), *question_names()], cutoff=0.0)
     raise UnknownNameError(
         f"Unknown dataset: {name!r}.",
@@ -123,15 +126,27 @@ def _hub_place(entry: CatalogueEntry, options: Mapping[str, Any]) -> str | None:
     return next((found for source in entry.sources if (found := hub_address(source, options))), None)
 
 
-def _detect(path: Path) -> str:
+def _custom(root: Path) -> Place:
+    """Recognise whatever lies in the folder of the dataset called custom, EvalScope's form for one."""
+    place = _detect(root) if root.exists() else None
+    if place is None or (place.reader == "folder" and not any(map(class_folders, (root, *subfolders(root))))):
+        raise DataError(
+            f"There is no {root / jsonl.FILE}.",
+            advice=f"Custom data (data_dir) hold {jsonl.FILE} for retrieval; {LABELS[0]}, or one folder of images per "
+            "class, for classification.",
+        )
+    return place
+
+
+def _detect(path: Path) -> Place:
     """Recognise the form of data at a path."""
     if path.is_file():
-        if path.name == jsonl.FILE:
-            return "jsonl"
-        if path.suffix in TABLES:
-            return "table"
-        raise DataError(f"{path} is not a dataset.", advice=f"A table ends in {', '.join(sorted(TABLES))}.")
+        if path.name != jsonl.FILE and path.suffix not in TABLES:
+            raise DataError(f"{path} is not a dataset.", advice=f"A table ends in {', '.join(sorted(TABLES))}.")
+        return Place("jsonl" if path.name == jsonl.FILE else "table", str(path))
     for name, reader in FILES.items():
         if (path / name).is_file():
-            return "collection" if name == CORPUS and has_images(path) else reader
-    return "wds" if is_webdataset(path) else "folder"
+            if name == CORPUS and has_images(path):
+                return Place("collection", str(path))
+            return Place(reader, str(path / name if reader == "table" else path))
+    return Place("wds" if is_webdataset(path) else "folder", str(path))

@@ -8,25 +8,25 @@ metadata. Images lie in ROOT or in ROOT/images. In another language the file is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from eyechart.datasets.images import ImageFinder
 from eyechart.datasets.layout import check_only_split
-from eyechart.datasets.rows import Problems, RowDataset
+from eyechart.datasets.rows import Problems, RowDataset, describe, in_memory
 from eyechart.errors import DataError
 from eyechart.io.media import ImageRef
-from eyechart.io.names import shown
 from eyechart.io.untrusted import json_lines, read_json
 from eyechart.languages import is_main
-from eyechart.types import DatasetInfo, DatasetSpec, Sample
+from eyechart.types import DatasetSpec, Sample
 
 FILE = "questions.jsonl"
 IMAGES = ("{image}", "images/{image}", "image-sets/{image}", "val2017/{image}", "val2014/{image}")
 _OWN_KEYS = {"id", "images", "texts", "right"}
 
 Row = Mapping[str, Any]
+T = TypeVar("T")
 
 
 def question_samples(
@@ -57,7 +57,7 @@ def question_samples(
         yield Sample(sample_id, ref, texts=first + extra, meta={**meta, **question})
 
 
-def open_selection(spec: DatasetSpec) -> RowDataset:
+def open_selection(spec: DatasetSpec) -> RowDataset[Sample]:
     """Read ``questions.jsonl``; every bad line is reported with its number."""
     check_only_split(spec, f"{FILE} is not divided: each split needs a folder of its own.")
     root = Path(spec.root)
@@ -65,47 +65,45 @@ def open_selection(spec: DatasetSpec) -> RowDataset:
     path = root / name
     if not path.is_file():
         raise DataError(f"There is no {path}.", advice="A folder of questions holds it: see docs/datasets.")
-    return _read(spec, path, json_lines(path), _own_question)
+    return question_dataset(spec, path, json_lines(path), _own_question)
 
 
-def open_aro(spec: DatasetSpec) -> RowDataset:
+def open_aro(spec: DatasetSpec) -> RowDataset[Sample]:
     """Read a list in ARO's form: an image, its caption, and false captions (or options, the right one first).
 
     Rows of Visual Genome name a box; that part of the image is meant.
     """
     check_only_split(spec, "ARO's files are not divided.")
     path = _json_file(spec)
-    return _read(spec, path, enumerate(_json_list(path)), _aro_question)
+    rows = _json(path, list, "It is a list of images with captions.")
+    return question_dataset(spec, path, enumerate(rows), _aro_question)
 
 
-def open_imagecode(spec: DatasetSpec) -> RowDataset:
+def open_imagecode(spec: DatasetSpec) -> RowDataset[Sample]:
     """Read ImageCoDe: sets of ten similar images, and texts that describe one of them."""
     root = Path(spec.root)
     path = root if root.is_file() else root / f"{spec.split}_data.json"
     if path.name != f"{spec.split}_data.json":
         check_only_split(spec, "Its file is called SPLIT_data.json.")
-    content = _json(path)
-    if not isinstance(content, dict):
-        raise DataError(f"{path} is not in ImageCoDe's form.", advice="It maps names of image sets to texts.")
-    finder = ImageFinder(path.parent, IMAGES)
-    rows = (
+    advice = "It maps names of image sets to texts by the number of their image."
+    rows = [
         {"id": f"{name}/{target}", "set": name, "target": target, "text": text}
-        for name, texts in content.items()
-        for target, text in texts.items()
-    )
-    return _read(spec, path, enumerate(rows), _imagecode_question, finder)
+        for name, texts in _json(path, dict, advice).items()
+        for target, text in _checked(texts, dict, path, advice).items()
+    ]
+    return question_dataset(spec, path, enumerate(rows), _imagecode_question)
 
 
 Found = tuple[str, list[ImageRef | None], list[str], list[tuple[int, int]], Row]
 
 
-def _read(
+def question_dataset(
     spec: DatasetSpec,
     path: Path,
-    rows: Iterator[tuple[int, Any]] | enumerate[Any],
+    rows: Iterable[tuple[int, Any]],
     parse: Callable[[int, Row, ImageFinder], Found],
     finder: ImageFinder | None = None,
-) -> RowDataset:
+) -> RowDataset[Sample]:
     """Turn rows into samples, collecting all that is wrong."""
     finder = finder or ImageFinder(path.parent, IMAGES)
     problems = Problems(path)
@@ -122,25 +120,29 @@ def _read(
             problems.add(number, f"not in the expected form ({error!r})")
     problems.raise_if_any()
     finder.raise_if_missing(path)
-    return RowDataset(
-        DatasetInfo(spec.name, "selection", spec.split, spec.language, source=shown(path)), tuple(samples)
-    )
+    return in_memory(describe(spec, "selection", path), samples)
 
 
 def _own_question(number: int, row: Row, finder: ImageFinder) -> Found:
-    images, texts = [str(image) for image in row["images"]], [str(text) for text in row["texts"]]
+    images, texts = _texts(row["images"]), _texts(row["texts"])
     pairs = row.get("right", [[i, i] for i in range(min(len(images), len(texts)))])
     right = [(int(ref), int(text)) for ref, text in pairs]
     meta = {key: value for key, value in row.items() if key not in _OWN_KEYS}
     return str(row.get("id", number)), [finder.find(image) for image in images], texts, right, meta
 
 
+def _texts(value: Any) -> list[str]:
+    if not isinstance(value, list):  # each letter of a text would be a candidate
+        raise TypeError(f"{value!r} is no list")
+    return [str(text) for text in value]
+
+
 def _aro_question(number: int, row: Row, finder: ImageFinder) -> Found:
     if "caption_options" in row:
-        texts = [str(text) for text in row["caption_options"]]
+        texts = _texts(row["caption_options"])
     else:
         false = row["false_caption"]
-        texts = [str(row["true_caption"]), *([false] if isinstance(false, str) else map(str, false))]
+        texts = [str(row["true_caption"]), *([false] if isinstance(false, str) else _texts(false))]
     ref = finder.find(str(row.get("image_path") or row["image"]))
     if ref is not None and "bbox_w" in row:
         left, upper, width, height = (int(row[f"bbox_{side}"]) for side in "xywh")
@@ -171,14 +173,13 @@ def _json_file(spec: DatasetSpec) -> Path:
     return found[0]
 
 
-def _json(path: Path) -> Any:
+def _json(path: Path, kind: type[T], advice: str) -> T:
     if not path.is_file():
         raise DataError(f"There is no {path}.", advice="Check --dataset_root and --split.")
-    return read_json(path)
+    return _checked(read_json(path), kind, path, advice)
 
 
-def _json_list(path: Path) -> list[Any]:
-    content = _json(path)
-    if not isinstance(content, list):
-        raise DataError(f"{path} is not in ARO's form.", advice="It is a list of images with captions.")
-    return content
+def _checked(value: Any, kind: type[T], path: Path, advice: str) -> T:
+    if not isinstance(value, kind):
+        raise DataError(f"{path} is not in the form of its benchmark.", advice=advice)
+    return value

@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from eyechart.datasets.classes import ClassTexts, class_info, read_class_texts
+from eyechart.datasets.classes import class_info, read_class_texts
 from eyechart.datasets.layout import check_only_split, no_such_split, own_split
-from eyechart.datasets.rows import Problems, RowDataset, find_image
+from eyechart.datasets.rows import Problems, RowDataset, describe, find_image, in_memory, json_objects, read_csv
 from eyechart.errors import DataError
 from eyechart.io.media import ImageRef
-from eyechart.io.names import shown
-from eyechart.io.untrusted import json_lines, text_lines
-from eyechart.types import DatasetInfo, DatasetSpec, Sample
+from eyechart.types import DatasetSpec, Sample
 
 IMAGE_COLUMNS = ("image", "image_path", "path", "file", "file_name", "filename", "filepath")
 LABEL_COLUMNS = ("label", "class", "target", "category")
 CAPTION_COLUMNS = ("caption", "captions", "text", "query", "title")
 SPLIT_COLUMN = "split"
+_NUMBER = re.compile(r"[+-]?\d+(\.\d*)?")
 
-Row = Mapping[str, Any]
-Numbered = tuple[int, Row]
-"""A row and the number of its line."""
+Rows = Mapping[int, Mapping[str, Any]]
+"""Rows by the number of their line."""
 
 
-def open_table(spec: DatasetSpec) -> RowDataset:
+def open_table(spec: DatasetSpec) -> RowDataset[Sample]:
     """Read a table. Rows of the same image are put together where the column is a caption.
 
     If there is a column called split, the rows of one split are read; classes are those of all rows.
@@ -34,11 +32,15 @@ def open_table(spec: DatasetSpec) -> RowDataset:
     path = Path(spec.root)
     if not path.is_file():
         raise DataError(f"There is no table {path}.", advice="Check the path.")
-    rows = list(_rows(path))
+    rows: Rows = dict(json_objects(path) if path.suffix == ".jsonl" else _cells(path))
     if not rows:
         raise DataError(f"{path} has no rows.")
-    columns = {key for _, row in rows for key in row}
-    chosen = _of_split(spec, path, rows) if SPLIT_COLUMN in columns else _undivided(spec, rows)
+    columns = {key for row in rows.values() for key in row}
+    if SPLIT_COLUMN in columns:
+        chosen = _of_split(spec, path, rows)
+    else:
+        check_only_split(spec, f"A table is divided by a column called {SPLIT_COLUMN!r}.")
+        chosen = rows
     image = _column(path, columns, IMAGE_COLUMNS, "image paths")
     label = next((name for name in LABEL_COLUMNS if name in columns), None)
     if label:
@@ -47,9 +49,13 @@ def open_table(spec: DatasetSpec) -> RowDataset:
     return _retrieval(spec, path, chosen, image, caption)
 
 
-def _of_split(spec: DatasetSpec, path: Path, rows: list[Numbered]) -> list[Numbered]:
+def _cells(path: Path) -> list[tuple[int, dict[str, str | None]]]:
+    return read_csv(path, "\t" if path.suffix == ".tsv" else ",")[1]
+
+
+def _of_split(spec: DatasetSpec, path: Path, rows: Rows) -> Rows:
     problems = Problems(path)
-    split_of = {line: str(row.get(SPLIT_COLUMN) or "").strip() for line, row in rows}
+    split_of = {line: str(row.get(SPLIT_COLUMN) or "").strip() for line, row in rows.items()}
     for line, split in split_of.items():
         if not split:
             problems.add(line, f"no {SPLIT_COLUMN}")
@@ -57,29 +63,7 @@ def _of_split(spec: DatasetSpec, path: Path, rows: list[Numbered]) -> list[Numbe
     wanted = own_split(spec)
     if wanted not in split_of.values():
         raise no_such_split(spec.name, spec.split, sorted(set(split_of.values())))
-    return [(line, row) for line, row in rows if split_of[line] == wanted]
-
-
-def _undivided(spec: DatasetSpec, rows: list[Numbered]) -> list[Numbered]:
-    check_only_split(spec, f"A table is divided by a column called {SPLIT_COLUMN!r}.")
-    return rows
-
-
-def _rows(path: Path) -> Iterator[tuple[int, Row]]:
-    if path.suffix == ".jsonl":
-        for number, row in json_lines(path):
-            if not isinstance(row, dict):
-                raise DataError(f"{path}, line {number}: not a JSON object.")
-            yield number, row
-        return
-    reader = csv.DictReader((line for _, line in text_lines(path)), delimiter="\t" if path.suffix == ".tsv" else ",")
-    try:
-        for row in reader:
-            if None in row:
-                raise DataError(f"{path}, line {reader.line_num}: more cells than columns.")
-            yield reader.line_num, row
-    except csv.Error as error:
-        raise DataError(f"{path}, after line {reader.line_num}: not a table ({error}).") from error
+    return {line: row for line, row in rows.items() if split_of[line] == wanted}
 
 
 def _column(path: Path, columns: set[str], known: tuple[str, ...], what: str) -> str:
@@ -91,69 +75,90 @@ def _column(path: Path, columns: set[str], known: tuple[str, ...], what: str) ->
     return found
 
 
-def _image(row: Row, column: str, number: int, path: Path, problems: Problems) -> Path | None:
-    value = row.get(column)
+def _image(value: Any, line: int, path: Path, problems: Problems) -> Path | None:
     found = find_image(value, path.parent) if isinstance(value, str) and value else None
     if found is None:
-        problems.add(number, f"the image {value!r} does not exist")
+        problems.add(line, f"the image {value!r} does not exist")
     return found
 
 
 def _classification(
-    spec: DatasetSpec, path: Path, rows: list[Numbered], chosen: list[Numbered], image: str, label: str
-) -> RowDataset:
+    spec: DatasetSpec, path: Path, rows: Rows, chosen: Rows, image: str, label: str
+) -> RowDataset[Sample]:
+    given = _labels(path, rows, label)
+    names = () if all(map(_is_class_number, given.values())) else tuple(sorted(set(given.values())))
+    texts = read_class_texts(path.parent, spec, names)
+    number_of = _numbers(path, given.values(), names, texts.classnames)
     problems = Problems(path)
-    names, numbers = _labels({line: row.get(label) for line, row in rows})
-    texts = read_class_texts(path.parent, spec, names) if names else _numbered_classes(path, spec)
     samples = []
-    for line, row in chosen:
-        number = numbers[line]
-        if number is None:
+    for line, row in chosen.items():
+        if line not in given:
             problems.add(line, f"no {label}")
             continue
-        ref = _image(row, image, line, path, problems)
+        ref = _image(row.get(image), line, path, problems)
         if ref:
             meta = {key: value for key, value in row.items() if key not in (image, label)}
-            samples.append(Sample(str(line), ImageRef.from_path(ref), label=number, meta=meta))
+            samples.append(Sample(str(line), ImageRef.from_path(ref), label=number_of[given[line]], meta=meta))
     problems.raise_if_any()
-    return RowDataset(class_info(spec, "classification", texts, path), tuple(samples))
+    return in_memory(class_info(spec, "classification", texts, path), samples)
 
 
-def _labels(values: dict[int, Any]) -> tuple[tuple[str, ...], dict[int, int | None]]:
-    """Read labels by line: as class numbers if all of them are numbers, else as names in sorted order."""
-    texts = {line: "" if value is None else str(value).strip() for line, value in values.items()}
-    given = {text for text in texts.values() if text}
-    if given and all(text.isdecimal() and len(text) < 10 for text in given):
-        return (), {line: int(text) if text else None for line, text in texts.items()}
-    names = tuple(sorted(given))
-    position = {name: i for i, name in enumerate(names)}
-    return names, {line: position.get(text) for line, text in texts.items()}
+def _labels(path: Path, rows: Rows, column: str) -> dict[int, str]:
+    """Return the labels by line, as texts; rows without one are left out."""
+    problems = Problems(path)
+    found = {}
+    for line, row in rows.items():
+        value = row.get(column)
+        if isinstance(value, list | dict):
+            problems.add(line, f"the {column} {value!r} is neither a text nor a number")
+        elif value is not None and str(value).strip():
+            found[line] = str(value).strip()
+    problems.raise_if_any()
+    return found
 
 
-def _numbered_classes(path: Path, spec: DatasetSpec) -> ClassTexts:
-    texts = read_class_texts(path.parent, spec)
-    if not texts.classnames:
+def _is_class_number(text: str) -> bool:
+    return text.isdecimal() and len(text) < 10
+
+
+def _numbers(path: Path, labels: Iterable[str], names: tuple[str, ...], classnames: tuple[str, ...]) -> dict[str, int]:
+    """Return the number of the class that each label means.
+
+    Names that are in the class list mean their places in it; else the list has a name for each of them, in sorted
+    order (a translation, say).
+    """
+    if not names and not classnames:
         raise DataError(
             f"{path} has labels as numbers, but there are no class names.",
             advice="Put classnames.txt beside the table, or use --custom_classname_file.",
         )
-    return texts
+    if not names:
+        return {label: int(label) for label in labels}
+    if all(map(_NUMBER.fullmatch, names)):
+        raise DataError(
+            f"{path} has labels that are no class numbers, such as {min(names)!r}.",
+            advice="Write whole numbers from 0 on.",
+        )
+    order = classnames if set(names) <= set(classnames) else names
+    if order is names and classnames and len(classnames) != len(names):
+        raise DataError(f"{path}: {len(classnames)} class names for {len(names)} labels, not all of which are in it.")
+    return {name: order.index(name) for name in names}
 
 
-def _retrieval(spec: DatasetSpec, path: Path, rows: list[Numbered], image: str, caption: str) -> RowDataset:
+def _retrieval(spec: DatasetSpec, path: Path, rows: Rows, image: str, caption: str) -> RowDataset[Sample]:
     problems = Problems(path)
     captions: dict[Path, list[str]] = {}
     ids: dict[Path, str] = {}
-    for line, row in rows:
+    for line, row in rows.items():
         value = row.get(caption)
         texts = [str(text) for text in value] if isinstance(value, list) else [str(value or "")]
         if not any(text.strip() for text in texts):
             problems.add(line, f"no {caption}")
             continue
-        ref = _image(row, image, line, path, problems)
+        ref = _image(row.get(image), line, path, problems)
         if ref:
             captions.setdefault(ref, []).extend(texts)
             ids.setdefault(ref, str(row[image]))
     problems.raise_if_any()
-    samples = tuple(Sample(ids[p], ImageRef.from_path(p), texts=tuple(t)) for p, t in captions.items())
-    return RowDataset(DatasetInfo(spec.name, "retrieval", spec.split, spec.language, source=shown(path)), samples)
+    samples = [Sample(ids[p], ImageRef.from_path(p), texts=tuple(t)) for p, t in captions.items()]
+    return in_memory(describe(spec, "retrieval", path), samples)

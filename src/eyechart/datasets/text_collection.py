@@ -1,7 +1,12 @@
-"""Text retrieval folders: ``corpus.jsonl``, ``queries.jsonl``, relevance in ``qrels/{split}.tsv`` or ``qrels.jsonl``.
+"""Retrieval folders: ``corpus.jsonl``, ``queries.jsonl``, relevance in ``qrels/{split}.tsv`` or ``qrels.jsonl``.
 
-Both forms of relevance are written, because both are in use: the tab-separated one by BEIR and by EvalScope up to 1.7,
-the JSON lines by EvalScope since.
+    ROOT/corpus.jsonl    {"_id": "d1", "text": "...", "title": "...", "image": "images/1.jpg"}
+    ROOT/queries.jsonl   {"_id": "q1", "text": "..."}
+    ROOT/qrels/test.tsv  query-id  corpus-id  score     (or ROOT/qrels.jsonl)
+
+Queries and documents are texts alone (``texts/NAME``), or texts, images or both (``collection/NAME``): text to image,
+image to image and a mixed gallery are all this form. Both forms of relevance are written, because both are in use: the
+tab-separated one by BEIR and by EvalScope up to 1.7, the JSON lines by EvalScope since.
 """
 
 from __future__ import annotations
@@ -13,30 +18,43 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from eyechart.datasets.images import ImageFinder
 from eyechart.datasets.layout import ONLY_SPLIT, no_such_split
-from eyechart.datasets.rows import Problems, RowDataset
+from eyechart.datasets.rows import Problems, RowDataset, describe, in_memory, json_objects
 from eyechart.errors import DataError
 from eyechart.io.files import write_atomic
 from eyechart.io.names import is_unsafe
-from eyechart.io.untrusted import MAX_TEXT, json_lines, text_lines
-from eyechart.types import DatasetInfo, DatasetSpec, Document, Sample, TextCollection
+from eyechart.io.untrusted import MAX_TEXT, text_lines
+from eyechart.types import DatasetSpec, Document, Sample, TextCollection
 
 CORPUS, QUERIES, QRELS = "corpus.jsonl", "queries.jsonl", "qrels.jsonl"
 COLUMNS = ("query-id", "corpus-id", "score")
-
 IMAGE = "image"
 """The column that names an item's image; a folder without it is one of texts alone."""
+IMAGES = ("{image}", "images/{image}")
 
 Row = Mapping[str, Any]
 
 
-def open_text_collection(spec: DatasetSpec) -> RowDataset:
+def open_text_collection(spec: DatasetSpec) -> RowDataset[Sample]:
     """Read a folder of texts: its queries are the samples; what else its lines hold is metadata."""
     folder = Path(spec.root).expanduser()
     collection = read_collection(folder, spec.split)
-    samples = tuple(Sample(query.id, None, texts=(query.text,), meta=query.meta) for query in collection.queries)
-    info = DatasetInfo(spec.name, "texts", spec.split, spec.language, source=str(folder), collection=collection)
-    return RowDataset(info, samples)
+    samples = [Sample(query.id, None, texts=(query.text,), meta=query.meta) for query in collection.queries]
+    return in_memory(describe(spec, "texts", folder, collection), samples)
+
+
+def open_collection(spec: DatasetSpec) -> RowDataset[Sample]:
+    """Read a folder of texts and images: its images are the samples, each once."""
+    folder = Path(spec.root)
+    collection = read_collection(folder, spec.split, images=True)
+    names = dict.fromkeys(item.image for item in (*collection.documents, *collection.queries) if item.image)
+    if not names:
+        raise DataError(f"{folder} has no images, only texts.", advice="Call it texts/NAME instead of collection/NAME.")
+    finder = ImageFinder(folder, IMAGES)
+    samples = [Sample(name, finder.find(name)) for name in names]
+    finder.raise_if_missing(folder)
+    return in_memory(describe(spec, "collection", folder, collection), samples)
 
 
 def has_images(folder: Path) -> bool:
@@ -46,23 +64,23 @@ def has_images(folder: Path) -> bool:
     return any(column.search(line) for path in files for _, line in text_lines(path))
 
 
-def read_collection(folder: Path, split: str = "test") -> TextCollection:
+def read_collection(folder: Path, split: str = "test", *, images: bool = False) -> TextCollection:
     """Read a folder; every bad line is reported with its number.
 
-    Ids may be numbers or texts; a document's title stands before its text. ``qrels/{split}.tsv`` is read if it is
-    there, else ``qrels.jsonl``.
+    Ids may be numbers or texts; a document's title stands before its text. With ``images`` an item may have one beside
+    its text or instead of it. ``qrels/{split}.tsv`` is read if it is there, else ``qrels.jsonl``.
 
     Raises:
         DataError: If a file is missing, a line is bad, an id occurs twice, or relevance names an unknown query.
     """
     if not folder.is_dir():
-        raise DataError(f"There is no folder {folder}.", advice="Check its path.")
-    documents = _texts(folder / CORPUS)
-    queries = _texts(folder / QUERIES)
-    return TextCollection(documents, queries, read_relevance(folder, split, queries))
+        raise DataError(f"There is no folder {folder}.", advice="Check --dataset_root.")
+    documents = _items(folder / CORPUS, images=images)
+    queries = _items(folder / QUERIES, images=images)
+    return TextCollection(documents, queries, _relevance(folder, split, {query.id for query in queries}))
 
 
-def read_relevance(folder: Path, split: str, queries: Iterable[Document]) -> dict[str, dict[str, float]]:
+def _relevance(folder: Path, split: str, known: set[str]) -> dict[str, dict[str, float]]:
     """Read how relevant which document is to which query: ``qrels.jsonl`` is of the split "test" alone."""
     table = folder / "qrels" / f"{split}.tsv"
     if split != ONLY_SPLIT and not table.is_file():
@@ -70,15 +88,18 @@ def read_relevance(folder: Path, split: str, queries: Iterable[Document]) -> dic
             str(folder), split, _splits(folder), f"The relevance of a split goes into qrels/{split}.tsv."
         )
     path = table if table.is_file() else folder / QRELS
-    known = {query.id for query in queries}
+    if not path.is_file():
+        raise DataError(f"There is no relevance in {folder}.", advice=f"It goes into qrels/{split}.tsv or {QRELS}.")
     problems = Problems(path)
     relevance: dict[str, dict[str, float]] = {}
-    for number, row in _relevance_rows(path, split):
+    for number, row in _table_rows(path) if path == table else json_objects(path, problems):
         reason = _bad_relevance(row, known)
+        if not reason:
+            query, document, score = str(row["query-id"]), str(row["corpus-id"]), float(row["score"])
+            if relevance.setdefault(query, {}).setdefault(document, score) != score:
+                reason = f"the document {document!r} has another score for the query {query!r} above"
         if reason:
             problems.add(number, reason)
-        else:
-            relevance.setdefault(str(row["query-id"]), {})[str(row["corpus-id"])] = float(row["score"])
     problems.raise_if_any()
     return relevance
 
@@ -107,56 +128,55 @@ def collection_files(folder: Path, split: str = "test") -> tuple[Path, ...]:
     return (folder / CORPUS, folder / QUERIES, folder / QRELS, folder / "qrels" / f"{split}.tsv")
 
 
-def _texts(path: Path) -> tuple[Document, ...]:
+def _items(path: Path, *, images: bool) -> tuple[Document, ...]:
+    """Read queries or documents."""
+    if not path.is_file():
+        raise DataError(
+            f"There is no {path}.", advice=f"A text retrieval folder holds {CORPUS}, {QUERIES} and relevance."
+        )
+    own = {"_id", "text", "title", *([IMAGE] if images else [])}
     problems = Problems(path)
     found: dict[str, Document] = {}
-    for number, row in json_rows(path):
-        name, text = row.get("_id"), row.get("text")
-        if not isinstance(name, str | int) or isinstance(name, bool) or not isinstance(text, str):
-            problems.add(number, "_id (a text or a number) and text (a text) are needed")
-        elif str(name) in found:
-            problems.add(number, f"the _id {name!r} occurs twice")
-        elif is_unsafe(str(name)):
-            problems.add(number, f"the _id {name!r} holds control characters")
-        else:
-            title = row.get("title")
-            whole = f"{title} {text}".strip() if isinstance(title, str) and title else text
-            meta = {key: value for key, value in row.items() if key not in ("_id", "text", "title")}
-            found[str(name)] = Document(str(name), whole, meta)
-            if not whole.strip():
-                problems.add(number, "the text is empty")
-            elif len(whole) > MAX_TEXT:
-                problems.add(number, f"the text has {len(whole)} characters, more than {MAX_TEXT}")
+    for number, row in json_objects(path, problems):
+        image: Any = row.get(IMAGE) if images else None
+        text: Any = row.get("text", "" if images else None)
+        reason = _bad_item(row, text, image)
+        if not reason and str(row["_id"]) in found:
+            reason = f"the _id {row['_id']!r} occurs twice"
+        if reason:
+            problems.add(number, reason)
+            continue
+        title = row.get("title")
+        whole = f"{title} {text}".strip() if isinstance(title, str) and title else text
+        if image is None and not whole.strip():
+            problems.add(number, "there is neither a text nor an image" if images else "the text is empty")
+        elif len(whole) > MAX_TEXT:
+            problems.add(number, f"the text has {len(whole)} characters, more than {MAX_TEXT}")
+        meta = {key: value for key, value in row.items() if key not in own}
+        found[str(row["_id"])] = Document(str(row["_id"]), whole, meta, image)
     problems.raise_if_any()
     if not found:
         raise DataError(f"{path} has no lines.")
     return tuple(found.values())
 
 
-def json_rows(path: Path) -> Iterator[tuple[int, Row]]:
-    """Stream the objects of a JSON-lines file with their line numbers."""
-    if not path.is_file():
-        raise DataError(
-            f"There is no {path}.", advice=f"A text retrieval folder holds {CORPUS}, {QUERIES} and relevance."
-        )
-    for number, row in json_lines(path):
-        if not isinstance(row, dict):
-            raise DataError(f"{path}, line {number}: not a JSON object.")
-        yield number, row
+def _bad_item(row: Row, text: Any, image: Any) -> str:
+    name = row.get("_id")
+    if not isinstance(name, str | int) or isinstance(name, bool):
+        return f"_id {name!r} is missing, or neither a text nor a number"
+    if not isinstance(text, str) or not (image is None or (isinstance(image, str) and image)):
+        return "text and image must be texts" if "text" in row else "there is no text"
+    return f"the _id {name!r} holds control characters" if is_unsafe(str(name)) else ""
 
 
-def _relevance_rows(path: Path, split: str) -> Iterator[tuple[int, Row]]:
-    if path.suffix != ".tsv":
-        if not path.is_file():
-            raise DataError(
-                f"There is no relevance in {path.parent}.", advice=f"It goes into qrels/{split}.tsv or {QRELS}."
-            )
-        yield from json_rows(path)
-        return
+def _table_rows(path: Path) -> Iterator[tuple[int, Row]]:
     for number, line in text_lines(path):
         cells = [cell.strip() for cell in line.split("\t")]
-        if line.strip("\r\n") and not (number == 1 and cells[0] == COLUMNS[0]):
-            yield number, dict(zip(COLUMNS, cells, strict=False))
+        if number == 1 and cells[0] == COLUMNS[0]:
+            if tuple(cells) != COLUMNS:
+                raise DataError(f"{path} has the columns {', '.join(cells)}.", advice=f"It needs {', '.join(COLUMNS)}.")
+        elif line.strip("\r\n"):
+            yield number, dict(zip(COLUMNS, cells, strict=True)) if len(cells) == len(COLUMNS) else {}
 
 
 def _bad_relevance(row: Row, queries: set[str]) -> str:

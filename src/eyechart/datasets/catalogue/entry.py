@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, get_args
 
 from eyechart.datasets.imagenet_classes import SUBSETS
 from eyechart.errors import UsageError, nearest
+from eyechart.io.untrusted import is_number
 from eyechart.languages import find_same, flores_codes
 from eyechart.types import Kind
 
@@ -81,19 +82,14 @@ class CatalogueEntry:
         """Return this dataset's own code for a language, or nothing if it does not have it."""
         return find_same(language, self.languages)
 
-    def class_count(self, language: str = "en") -> int | None:
-        """Return the number of classes, which may depend on the language."""
-        own = find_same(language, self.classes_by_language)
-        return self.classes_by_language[own] if own else self.classes
 
-
-def make_entry(name: str, values: Mapping[str, Any], where: str) -> CatalogueEntry:
+def make_entry(name: str, values: Any, where: str) -> CatalogueEntry:
     """Turn a table of a catalogue file into an entry.
 
     Raises:
         UsageError: If a field is missing, unknown or of the wrong type; all problems at once.
     """
-    problems = list(_problems(values))
+    problems = list(_problems(values)) if isinstance(values, dict) else ["it must be a table"]
     if problems:
         raise UsageError(f"{where}: the dataset {name!r} is described wrongly:\n  " + "\n  ".join(problems))
     known = {key: _frozen(value) for key, value in values.items() if key not in ("sources", "manual")}
@@ -113,24 +109,24 @@ def _frozen(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-_FIELDS = {item.name for item in fields(CatalogueEntry)} - {"name"}
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
+_FIELDS = {item.name: str(item.type) for item in fields(CatalogueEntry) if item.name != "name"}
+_SOURCE_FIELDS = {item.name: str(item.type) for item in fields(Source) if item.name != "settings"}
 _REQUIRED = ("title", "kind", "languages", "splits", "sources", "licence", "citation", "metric")
-_SOURCE_FIELDS = {item.name for item in fields(Source)} - {"settings"}
-_TEXT = (
-    "title",
-    "kind",
-    "licence",
-    "citation",
-    "metric",
-    "classnames",
-    "templates",
-    "subset",
-    "domain",
-    "homepage",
-    "note",
-)
-_LISTS = ("splits", "aliases", "own_classnames", "own_templates")
-_COUNTS = ("classes", "samples", "captions")
+_TYPES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+    "str": (lambda value: isinstance(value, str), "a text"),
+    "bool": (lambda value: isinstance(value, bool), "true or false"),
+    "int | None": (lambda value: type(value) is int and value > 0, "a positive number"),
+    "float | None": (is_number, "a number"),
+    "tuple[str, ...]": (_is_texts, "a list of texts"),
+    "Mapping[str, str]": (lambda value: isinstance(value, dict), "a table"),
+    "Mapping[str, int]": (lambda value: isinstance(value, dict), "a table"),
+    "Mapping[str, Any]": (lambda value: isinstance(value, dict), "a table"),
+}
+"""What a file must hold for a field, by the type that the field has here; the other types have checks of their own."""
 _CHOICES = {"kind": get_args(Kind), "subset": tuple(SUBSETS)}
 
 
@@ -140,31 +136,29 @@ def _problems(values: Mapping[str, Any]) -> Iterator[str]:
             near = nearest(key, _FIELDS)
             yield f"{key}: unknown field" + (f"; did you mean {' or '.join(near)}?" if near else "")
     yield from (f"{key}: missing" for key in _REQUIRED if key not in values)
-    yield from (f"{key}: must be a text" for key in _TEXT if not isinstance(values.get(key, ""), str))
-    yield from (f"{key}: must be a list of texts" for key in _LISTS if not _is_texts(values.get(key, [])))
-    for key in _COUNTS:
-        if key in values and not (isinstance(values[key], int) and values[key] > 0):
-            yield f"{key}: must be a positive number"
+    yield from _wrong_types({key: value for key, value in values.items() if key != "languages"}, _FIELDS)
     yield from (
         f"{key}: {values[key]!r} is none of {', '.join(some)}"
         for key, some in _CHOICES.items()
         if values.get(key, some[0]) not in some
     )
-    yield from _structure_problems(values)
-
-
-def _structure_problems(values: Mapping[str, Any]) -> Iterator[str]:
-    languages = values.get("languages", ["en"])
+    languages = values.get("languages", FLORES)
     if languages != FLORES and not (_is_texts(languages) and languages):
         yield f"languages: must be a list of codes, or {FLORES!r}"
-    if "manual" in values and set(values["manual"]) != {"what", "url", "where"}:
+    manual = values.get("manual", {"what": "", "url": "", "where": ""})
+    if not isinstance(manual, dict) or set(manual) != {"what", "url", "where"}:
         yield "manual: must have what, url and where"
     sources = values.get("sources", [{"reader": "x"}])
     if not isinstance(sources, list) or not sources or not all(isinstance(source, dict) for source in sources):
         yield "sources: must be a list of at least one table"
-    elif not all(source.get("reader") or source.get("base") for source in sources):
+        return
+    if not all(source.get("reader") or source.get("base") for source in sources):
         yield "sources: each needs a reader or a base"
+    yield from (f"sources: {problem}" for source in sources for problem in _wrong_types(source, _SOURCE_FIELDS))
 
 
-def _is_texts(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+def _wrong_types(values: Mapping[str, Any], types: Mapping[str, str]) -> Iterator[str]:
+    for key, value in values.items():
+        fits, wanted = _TYPES.get(types.get(key, ""), (lambda _: True, ""))
+        if not fits(value):
+            yield f"{key}: must be {wanted}"

@@ -30,10 +30,6 @@ class Catalogue:
         known = self._by_alias.get(name.lower())
         return self.entries[known] if known else None
 
-    def names(self) -> list[str]:
-        """List the names, aliases left out."""
-        return list(self.entries)
-
     def collections_of(self, name: str) -> list[str]:
         """List the collections that a dataset is in."""
         entry = self.find(name)
@@ -62,25 +58,20 @@ def load_catalogue(files: Sequence[str] = ()) -> Catalogue:
 
     A user's file is TOML with ``[datasets.NAME]`` tables and a ``[collections]`` table of lists.
     """
-    return _load(tuple(files))
+    return _load(tuple(dict.fromkeys(files)))
 
 
 @cache
 def _load(files: tuple[str, ...]) -> Catalogue:
-    if not files:
-        return _built_in()
     base = _built_in()
     entries, collections = dict(base.entries), dict(base.collections)
     for file in files:
         data = _read_user_file(Path(file))
-        for name, values in data.get("datasets", {}).items():
-            if base.find(name) or name in collections:
+        for name in (*data.get("datasets", {}), *data.get("collections", {})):
+            if base.find(name) or name in entries or name in collections:
                 raise UsageError(f"{file}: {name!r} is in the catalogue already.", advice="Choose another name.")
-            entries[name] = make_entry(name, values, file)
-        for name, members in data.get("collections", {}).items():
-            if name in base.collections or base.find(name):
-                raise UsageError(f"{file}: {name!r} is in the catalogue already.", advice="Choose another name.")
-            collections[name] = tuple(members)
+        entries |= {name: make_entry(name, values, file) for name, values in data.get("datasets", {}).items()}
+        collections |= {name: tuple(members) for name, members in data.get("collections", {}).items()}
     return Catalogue(entries, collections, _aliases(entries))
 
 
@@ -128,6 +119,8 @@ def _read_user_file(path: Path) -> dict[str, Any]:
             f"{path}: unknown table {min(unknown)!r}.",
             advice="A catalogue file has [datasets.NAME] and [collections] tables.",
         )
+    if not all(isinstance(table, dict) for table in data.values()):
+        raise UsageError(f"{path}: datasets and collections must be tables.")
     for name, members in data.get("collections", {}).items():
         if not isinstance(members, list) or not all(isinstance(member, str) for member in members):
             raise UsageError(f"{path}: the collection {name!r} must be a list of names.")

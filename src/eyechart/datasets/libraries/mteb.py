@@ -8,6 +8,7 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from typing import Any
 
+from eyechart.datasets.rows import describe
 from eyechart.errors import UsageError, missing_extra, unknown_name
 from eyechart.types import DatasetInfo, DatasetSpec, Shard, digest_json
 
@@ -43,7 +44,7 @@ def open_mteb(spec: DatasetSpec) -> MtebDataset:
     except KeyError as error:
         # To list all of them takes seconds, so only whoever mistypes waits for it.
         raise unknown_name("MTEB task", spec.root, [task.metadata.name for task in mteb.get_tasks()]) from error
-    return MtebDataset(DatasetInfo(spec.name, "external", spec.split, spec.language, source="mteb"), task)
+    return MtebDataset(describe(spec, "external", "mteb"), task)
 
 
 def tasks_of_types(types: Sequence[str], languages: Sequence[str]) -> list[str]:

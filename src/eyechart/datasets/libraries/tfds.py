@@ -17,7 +17,8 @@ import numpy as np
 from eyechart.datasets.classes import class_info, read_class_texts
 from eyechart.datasets.images import from_pixels
 from eyechart.datasets.layout import no_such_split, own_split
-from eyechart.datasets.lazy import LazyDataset
+from eyechart.datasets.libraries import first_line
+from eyechart.datasets.rows import RowDataset
 from eyechart.errors import DataError, MissingExtraError, missing_extra
 from eyechart.io.digests import files_digest
 from eyechart.io.media import ImageRef
@@ -30,7 +31,7 @@ KITTI_VEHICLES = 3
 """Car, van and truck come first among KITTI's types."""
 
 
-def open_tfds(spec: DatasetSpec) -> LazyDataset[int]:
+def open_tfds(spec: DatasetSpec) -> RowDataset[int]:
     """Open a prepared dataset under the root, or let TensorFlow Datasets prepare it there."""
     library = _library()
     settings = spec.options["source"]
@@ -42,8 +43,8 @@ def open_tfds(spec: DatasetSpec) -> LazyDataset[int]:
     label = settings.get("label", "label")
     texts = read_class_texts(None, spec, _names(builder, label))
     info = class_info(spec, "classification", texts, str(builder.data_dir))
-    make = _RecordMaker(rows, LABELS.get(label) or _Field(label), settings.get("scale", 1), spec.name)
-    return LazyDataset(info, range(len(rows)), make, partial(_content, builder, split, label))
+    make = _RecordMaker(rows, LABELS.get(label) or partial(_field, name=label), settings.get("scale", 1), spec.name)
+    return RowDataset(info, range(len(rows)), make, partial(_content, builder, split, label))
 
 
 def _content(builder: Any, split: str, label: str) -> str:
@@ -73,12 +74,8 @@ def _scaled(image: ImageRef, factor: int) -> ImageRef:
     return from_pixels(image.decode().point(lambda value: value * factor), image.source)
 
 
-@dataclass(frozen=True)
-class _Field:
-    name: str
-
-    def __call__(self, row: Mapping[str, Any]) -> int:
-        return int(row[self.name])
+def _field(row: Mapping[str, Any], name: str) -> int:
+    return int(row[name])
 
 
 def clevr_count(row: Mapping[str, Any]) -> int:
@@ -149,9 +146,8 @@ def _prepared(spec: DatasetSpec, name: str, builder: Any) -> Any:
         builder.download_and_prepare()
     except Exception as error:
         # Builders run arbitrary code: downloads, archives, TensorFlow. Whatever it was, the user needs the reason.
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise DataError(
-            f"TensorFlow Datasets could not prepare {name} in {spec.root} ({reason}).",
+            f"TensorFlow Datasets could not prepare {name} in {spec.root} ({first_line(error)}).",
             advice=f"See `eyechart info {spec.options.get('entry', spec.name)}`; some builders need tensorflow itself.",
         ) from error
     return builder

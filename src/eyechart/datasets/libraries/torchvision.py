@@ -13,7 +13,8 @@ from eyechart.datasets.classes import class_info, read_class_texts
 from eyechart.datasets.content import digest_samples
 from eyechart.datasets.images import from_pixels
 from eyechart.datasets.layout import own_split
-from eyechart.datasets.lazy import LazyDataset
+from eyechart.datasets.libraries import first_line
+from eyechart.datasets.rows import RowDataset
 from eyechart.errors import DataError, missing_extra
 from eyechart.io.digests import files_digest
 from eyechart.io.media import ImageRef
@@ -21,7 +22,7 @@ from eyechart.io.names import shown
 from eyechart.types import DatasetSpec, Sample, digest_json
 
 
-def open_torchvision(spec: DatasetSpec) -> LazyDataset[int]:
+def open_torchvision(spec: DatasetSpec) -> RowDataset[int]:
     """Build the class on the root folder; if the data is not there, torchvision downloads and checks it.
 
     Class names are those of the catalogue's prompt pack, else torchvision's own, with the characters in ``spaces``
@@ -29,7 +30,8 @@ def open_torchvision(spec: DatasetSpec) -> LazyDataset[int]:
     """
     settings = spec.options["source"]
     dataset = _build(spec, settings)
-    names = tuple(_with_spaces(name, settings.get("spaces", "")) for name in _names(dataset))
+    spaces = str.maketrans(dict.fromkeys(settings.get("spaces", ""), " "))
+    names = tuple(str(name).translate(spaces) for name in getattr(dataset, "classes", ()))
     texts = read_class_texts(None, spec, names)
     info = class_info(spec, "classification", texts, f"{settings['dataset']} in {spec.root}")
     make = _Maker(dataset, _listed_files(dataset), spec.root)
@@ -37,7 +39,7 @@ def open_torchvision(spec: DatasetSpec) -> LazyDataset[int]:
     if settings.get("sort"):
         # torchvision lists these files as the file system does, which differs from machine to machine.
         order = sorted(order, key=lambda index: str(dataset[index][0]))
-    return LazyDataset(info, order, make, partial(_content, spec, settings, make, order))
+    return RowDataset(info, order, make, partial(_content, spec, settings, make, order))
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,7 @@ def _build(spec: DatasetSpec, settings: dict[str, Any]) -> Any:
     except (RuntimeError, OSError) as error:
         if spec.options.get("offline") or not settings.get("download", True):
             raise DataError(
-                f"{spec.name}: torchvision finds no whole {settings['dataset']} in {spec.root} ({_short(error)}).",
+                f"{spec.name}: torchvision finds no whole {settings['dataset']} in {spec.root} ({first_line(error)}).",
                 advice=f"See `eyechart info {spec.options.get('entry', spec.name)}` for how to get it.",
             ) from error
     return _download(kind, spec, arguments)
@@ -84,7 +86,7 @@ def _download(kind: Any, spec: DatasetSpec, arguments: dict[str, Any]) -> Any:
         return kind(root=spec.root, download=True, **arguments)
     except (RuntimeError, OSError, ValueError) as error:
         raise DataError(
-            f"{spec.name}: torchvision could not download {kind.__name__} to {spec.root} ({_short(error)}).",
+            f"{spec.name}: torchvision could not download {kind.__name__} to {spec.root} ({first_line(error)}).",
             advice=f"Check the network, or see `eyechart info {spec.options.get('entry', spec.name)}`.",
         ) from error
 
@@ -103,16 +105,6 @@ def _listed_files(dataset: Any) -> list[tuple[Any, Any]] | None:
     return None
 
 
-def _names(dataset: Any) -> list[str]:
-    return [str(name) for name in getattr(dataset, "classes", ())]
-
-
-def _with_spaces(name: str, characters: str) -> str:
-    for character in characters:
-        name = name.replace(character, " ")
-    return name
-
-
 def _content(spec: DatasetSpec, settings: dict[str, Any], make: _Maker, order: Sequence[int]) -> str:
     """Digest the samples if images are files; arrays would have to be encoded, so the files that hold them stand in."""
     folders = [path for pattern in settings.get("present", ()) for path in Path(spec.root).glob(pattern)]
@@ -122,7 +114,3 @@ def _content(spec: DatasetSpec, settings: dict[str, Any], make: _Maker, order: S
     return digest_json(
         [settings["dataset"], settings.get("arguments"), spec.split, files_digest(files, Path(spec.root))]
     )
-
-
-def _short(error: BaseException) -> str:
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

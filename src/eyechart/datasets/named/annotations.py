@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from eyechart.datasets.layout import first_existing, own_split
+from eyechart.datasets.layout import fill, first_existing, own_split, source_of
 from eyechart.datasets.remote import fetch_url
 from eyechart.errors import DataError
-from eyechart.io.names import shown
 from eyechart.languages import canonical
-from eyechart.types import DatasetInfo, DatasetSpec
+from eyechart.types import DatasetSpec
 
 ANY = "*"
 """In the catalogue's tables by language: every language that is not named."""
@@ -23,7 +22,7 @@ def annotation_file(spec: DatasetSpec) -> Path:
     The catalogue's ``files`` lists where they may lie under the root and ``urls`` where they are published, both by
     canonical language. Another language's file is never used.
     """
-    settings = spec.options.get("source", {})
+    settings = source_of(spec)
     own = spec.options.get("annotation_file")
     if own:
         path = Path(own)
@@ -41,10 +40,8 @@ def named_file(spec: DatasetSpec, names: list[str], url: str | None) -> Path:
     if found is not None:
         return found
     if url:
-        for key, value in values.items():
-            url = url.replace(f"{{{key}}}", value)
-        return fetch_url(url, spec.options)
-    wanted = " or ".join(name.replace("{split}", values["split"]) for name in names)
+        return fetch_url(fill(url, values), spec.options)
+    wanted = " or ".join(fill(name, values) for name in names)
     raise DataError(
         f"{spec.name} ({spec.language}): there is no {wanted} in {spec.root}.",
         advice=f"See `eyechart info {spec.options.get('entry', spec.name)}`, or give --annotation_file.",
@@ -54,8 +51,3 @@ def named_file(spec: DatasetSpec, names: list[str], url: str | None) -> Path:
 def for_language(table: Mapping[str, Any], spec: DatasetSpec) -> Any:
     """Pick the entry of a table by language."""
     return table.get(canonical(spec.language), table.get(ANY))
-
-
-def captions_info(spec: DatasetSpec, source: object) -> DatasetInfo:
-    """Describe a dataset of captioned images."""
-    return DatasetInfo(spec.name, "retrieval", spec.split, spec.language, source=shown(source))

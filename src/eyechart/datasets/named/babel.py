@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 
 from eyechart.datasets import prompt_pack
 from eyechart.datasets.classes import ClassTexts, class_info, read_class_texts
@@ -16,15 +17,10 @@ from eyechart.types import Dataset, DatasetSpec, Sample, digest_json
 BASES: Mapping[str, Callable[[DatasetSpec], Dataset]] = {"imagenet": open_imagenet, "wds": open_webdataset}
 
 
-@dataclass(frozen=True)
-class _Relabel:
-    """Keeps the samples of some classes and numbers the classes anew."""
-
-    label_of: Mapping[int | None, int]
-
-    def __call__(self, sample: Sample) -> Sample | None:
-        label = self.label_of.get(sample.label)
-        return None if label is None else replace(sample, label=label)
+def _relabelled(sample: Sample, label_of: Mapping[int | None, int]) -> Sample | None:
+    """Keep the samples of some classes and number the classes anew."""
+    label = label_of.get(sample.label)
+    return None if label is None else replace(sample, label=label)
 
 
 def open_babel_imagenet(spec: DatasetSpec) -> MappedDataset:
@@ -39,9 +35,8 @@ def open_babel_imagenet(spec: DatasetSpec) -> MappedDataset:
     texts = _texts(spec, names, offline=offline)
     base = open_base(spec)
     info = class_info(spec, "classification", texts, base.info.source)
-    return MappedDataset(
-        base, info, _Relabel({index: label for label, index in enumerate(indices)}), digest_json(list(indices))
-    )
+    change = partial(_relabelled, label_of={index: label for label, index in enumerate(indices)})
+    return MappedDataset(base, info, change, digest_json(list(indices)))
 
 
 def open_base(spec: DatasetSpec) -> Dataset:

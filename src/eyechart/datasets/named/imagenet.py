@@ -6,23 +6,22 @@ the right ones. Classes and images are in sorted order, as torchvision's ImageFo
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from eyechart.datasets.classes import class_info, read_class_texts
-from eyechart.datasets.folder import class_folders, images_in
+from eyechart.datasets.folder import class_folders, folder_samples, with_unread
 from eyechart.datasets.imagenet_classes import N_CLASSES, subset_indices, wnids
-from eyechart.datasets.layout import ONLY_SPLIT, first_existing, own_split
-from eyechart.datasets.rows import RowDataset
+from eyechart.datasets.layout import ONLY_SPLIT, first_existing, own_split, source_of
+from eyechart.datasets.rows import RowDataset, in_memory
 from eyechart.errors import DataError
-from eyechart.io.media import ImageRef
-from eyechart.io.names import file_name
 from eyechart.types import DatasetSpec, Sample
 
 
-def open_imagenet(spec: DatasetSpec) -> RowDataset:
+def open_imagenet(spec: DatasetSpec) -> RowDataset[Sample]:
     """Read class folders; the split's folder, or another one that the catalogue names, or the root itself."""
-    settings = spec.options.get("source", {})
+    settings = source_of(spec)
     root = Path(spec.root)
     split = own_split(spec)
     candidates = settings.get("folders", ["{split}", "."] if spec.split == ONLY_SPLIT else ["{split}"])
@@ -40,16 +39,12 @@ def open_imagenet(spec: DatasetSpec) -> RowDataset:
             f"{spec.name}: {base} has {what}.",
             advice=f"It must have one folder per class, such as {next(iter(label_of))}.",
         )
-    samples = [
-        Sample(f"{folder.name}/{file_name(path)}", ImageRef.from_path(path), label=label_of[folder.name])
-        for folder in folders
-        for path in images_in(folder)
-    ]
-    texts = read_class_texts(None, spec)
-    return RowDataset(class_info(spec, "classification", texts, base), tuple(samples))
+    samples = [sample for folder in folders for sample in folder_samples(folder, label_of[folder.name])]
+    info = class_info(spec, "classification", read_class_texts(None, spec), base)
+    return in_memory(with_unread(info, base), samples)
 
 
-def _labels(settings: dict[str, Any], subset: tuple[int, ...]) -> dict[str, int]:
+def _labels(settings: Mapping[str, Any], subset: tuple[int, ...]) -> dict[str, int]:
     """Map the folder names that may occur to labels."""
     names = [str(i) for i in range(N_CLASSES)] if settings.get("labels") == "number" else list(wnids())
     return {names[index]: label for label, index in enumerate(subset)}

@@ -7,8 +7,8 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 from eyechart.datasets.classes import class_info, read_class_texts
-from eyechart.datasets.layout import own_split
-from eyechart.datasets.rows import RowDataset
+from eyechart.datasets.layout import own_split, source_of
+from eyechart.datasets.rows import RowDataset, in_memory
 from eyechart.errors import DataError
 from eyechart.io.media import ImageRef
 from eyechart.io.untrusted import read_text, split_lines
@@ -22,9 +22,9 @@ CLASSES = (
 Corners = tuple[int, int, int, int]
 
 
-def open_voc(spec: DatasetSpec) -> RowDataset:
+def open_voc(spec: DatasetSpec) -> RowDataset[Sample]:
     """Read ``VOCdevkit/VOC2007``. Difficult objects count like all others, as in published numbers."""
-    settings = spec.options.get("source", {})
+    settings = source_of(spec)
     base = Path(spec.root) / "VOCdevkit" / f"VOC{settings.get('year', '2007')}"
     names = _image_names(base, own_split(spec))
     texts = read_class_texts(None, spec, CLASSES)
@@ -34,12 +34,12 @@ def open_voc(spec: DatasetSpec) -> RowDataset:
             for name in names
             for i, (corners, label) in enumerate(_objects(base, name))
         ]
-        return RowDataset(class_info(spec, "classification", texts, base), tuple(samples))
+        return in_memory(class_info(spec, "classification", texts, base), samples)
     samples = [
         Sample(name, _image(base, name), labels=tuple(sorted({label for _, label in _objects(base, name)})))
         for name in names
     ]
-    return RowDataset(class_info(spec, "multilabel", texts, base), tuple(samples))
+    return in_memory(class_info(spec, "multilabel", texts, base), samples)
 
 
 def _image(base: Path, name: str) -> ImageRef:

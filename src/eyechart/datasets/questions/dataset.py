@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,6 +13,7 @@ from eyechart.datasets.questions.messages import to_messages
 from eyechart.datasets.questions.prompts import PROMPTS
 from eyechart.datasets.questions.question_table import QuestionTable
 from eyechart.datasets.questions.rows import Record
+from eyechart.datasets.rows import RowShard
 from eyechart.io.digests import file_digest
 from eyechart.metrics.cells import as_text
 from eyechart.types import DatasetInfo, Message, Sample, digest_json
@@ -25,24 +26,6 @@ class QuestionInfo(DatasetInfo):
     """The description of a benchmark of questions, with how it is asked and scored."""
 
     benchmark: QuestionBenchmark
-
-
-@dataclass(frozen=True)
-class QuestionShard:
-    """The rows of a table as samples."""
-
-    name: str
-    table: QuestionTable
-
-    def __iter__(self) -> Iterator[Sample]:
-        for row in self.table.rows:
-            question = as_text(row.get("question"))
-            yield Sample(
-                as_text(row["index"]),
-                self.table.first_image(row),
-                texts=(question,) if question else (),
-                meta={key: value for key, value in row.without(*NOT_META).items() if value is not None},
-            )
 
 
 class QuestionDataset:
@@ -79,9 +62,18 @@ class QuestionDataset:
         """
         return to_messages(self.build_prompt(row), self.table.where(row))
 
-    def shards(self) -> Sequence[QuestionShard]:
+    def shards(self) -> Sequence[RowShard[Record]]:
         """Return the whole table as one shard."""
-        return [QuestionShard(self.info.name, self.table)]
+        return [RowShard(self.info.name, self.table.rows, self._sample)]
+
+    def _sample(self, row: Record) -> Sample:
+        question = as_text(row.get("question"))
+        return Sample(
+            as_text(row["index"]),
+            self.table.first_image(row),
+            texts=(question,) if question else (),
+            meta={key: value for key, value in row.without(*NOT_META).items() if value is not None},
+        )
 
     def signature(self) -> str:
         """Digest all that is asked: the table, the images that it names, and how it asks."""

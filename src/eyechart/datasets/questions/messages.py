@@ -32,8 +32,7 @@ def parse_file(text: str) -> tuple[str, str]:
     if text.startswith("data:image/") and ";base64," in text[:100]:
         name = hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
         path = lmu_data_root() / "files" / f"{name}.png"
-        write_image(text, path, "data URL")
-        return "image", str(path)
+        return "image", str(write_image(text, path, "data URL"))
     if text.startswith(("http://", "https://")) and len(text) < 4096 and not any(map(str.isspace, text)):
         suffix = Path(urlsplit(text).path).suffix.lower()
         if _media(f"x{suffix}") == "image" and os.environ.get(URLS) == "1":

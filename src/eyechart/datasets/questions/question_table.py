@@ -54,8 +54,7 @@ class QuestionTable:
         paths = []
         for cell, name in zip(cells, self._image_names(row, len(cells)), strict=True):
             path = inside(self.image_root, name, self.where(row))
-            write_image(cell, path, self.where(row))
-            paths.append(str(path))
+            paths.append(str(write_image(cell, path, self.where(row))))
         return paths
 
     def first_image(self, row: Record) -> ImageRef | None:

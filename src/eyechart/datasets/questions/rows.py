@@ -82,7 +82,8 @@ class RowTable:
         self.columns = list(found)
         for row in self.rows:
             for column in self.columns:
-                row.setdefault(column, None) if column not in row else None
+                if column not in row:
+                    row[column] = None
 
     def __len__(self) -> int:
         return len(self.rows)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -11,11 +10,12 @@ from typing import Any
 from eyechart.datasets.questions.rows import RowTable, as_table
 from eyechart.datasets.questions.tsv import read_tsv, write_tsv
 from eyechart.datasets.questions.xlsx import read_xlsx, write_xlsx
+from eyechart.datasets.rows import json_objects, read_csv
 from eyechart.errors import DataError
 from eyechart.io.cells import unguarded
 from eyechart.io.files import write_atomic
 from eyechart.io.json_text import to_json
-from eyechart.io.untrusted import json_lines, parse_json, read_text, text_lines
+from eyechart.io.untrusted import parse_json, read_text
 
 
 def load(path: str | Path) -> Any:
@@ -41,22 +41,13 @@ def load_table(path: Path) -> RowTable:
 
 
 def _read_csv(path: Path) -> RowTable:
-    reader = csv.reader(line for _, line in text_lines(path))
-    try:
-        columns = [unguarded(name) for name in next(reader, ())]
-        rows = [[unguarded(cell) or None for cell in row] for row in reader if row]
-    except csv.Error as error:
-        raise DataError(f"{path}, after line {reader.line_num - 1}: not a table ({error}).") from error
-    return RowTable((dict(zip(columns, row, strict=False)) for row in rows), columns)
+    columns, rows = read_csv(path)
+    cells = ({unguarded(name): unguarded(cell) or None for name, cell in row.items()} for _, row in rows)
+    return RowTable(cells, map(unguarded, columns))
 
 
 def _read_json_lines(path: Path) -> RowTable:
-    rows = []
-    for number, row in json_lines(path):
-        if not isinstance(row, dict):
-            raise DataError(f"{path}, line {number}: not a JSON object.")
-        rows.append(row)
-    return RowTable(rows)
+    return RowTable(row for _, row in json_objects(path))
 
 
 _FORMATS: dict[str, Callable[[Path], RowTable]] = {

@@ -53,16 +53,18 @@ def read_tsv(path: Path) -> RowTable:
 def read_header(path: Path) -> list[str]:
     """Return the names of the columns."""
     with path.open("rb") as stream:
-        first = next(pieces(stream, path), None)
-    return [_text(cell, path, 1) for cell in first.cells] if first else []
+        return _names(next(pieces(stream, path), None), path)
+
+
+def _names(first: Piece | None, path: Path) -> list[str]:
+    return [_text(cell, path, 1).strip() for cell in first.cells] if first else []
 
 
 def _read(path: Path, stream: BinaryIO) -> RowTable:
     stream_of_pieces = pieces(stream, path)
-    first = next(stream_of_pieces, None)
-    if first is None:
+    columns = _names(next(stream_of_pieces, None), path)
+    if not columns:
         raise DataError(f"{path} is empty.", advice="The first line names the columns: index, image, question, ...")
-    columns = [_text(cell, path, 1).strip() for cell in first.cells]
     twice = next((name for name in columns if columns.count(name) > 1), None)
     if twice is not None:
         raise DataError(f"{path}: the column {twice!r} occurs more than once.")
@@ -79,13 +81,12 @@ class _RecordReader:
         self._lock = threading.Lock()
 
     def record(self, piece: Piece) -> Record:
-        if len(piece.cells) > len(self.columns):
+        if len(piece.cells) != len(self.columns):  # fewer: the file was cut, or a line break stands in a cell
             raise DataError(
                 f"{self.path}, line {piece.line}: {len(piece.cells)} cells for {len(self.columns)} columns.",
-                advice="Put cells that hold a tab between quotation marks.",
+                advice="Put cells that hold a tab or a line break between quotation marks; an empty cell has its tab.",
             )
-        cells = dict.fromkeys(self.columns)
-        cells |= {name: self._cell(cell, piece.line) for name, cell in zip(self.columns, piece.cells, strict=False)}
+        cells = {name: self._cell(cell, piece.line) for name, cell in zip(self.columns, piece.cells, strict=True)}
         stored = any(value is STORED for value in cells.values())
         return Record(cells, partial(self.fetch, piece.offset, piece.length) if stored else None)
 

@@ -5,15 +5,18 @@ The target appears whole, checked and at once, or not at all.
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from eyechart.api.retry import Retry, is_retried, read_retry_after
+from eyechart.api.transport import is_loopback
 from eyechart.datasets.remote.addresses import is_internal
 from eyechart.datasets.remote.errors import changed, no_dataset, no_network, not_allowed, redacted
 from eyechart.errors import DataError
@@ -27,6 +30,8 @@ RETRY = Retry(tries=8, first_wait=0.25, longest_wait=20.0)
 """Tries in a row that bring nothing new; every new byte starts the count again."""
 MAX_SMALL = 64 * 1024 * 1024
 """Bytes of the largest file that is read at once."""
+TIMEOUT = 60.0
+"""Seconds without a byte after which a connection is given up."""
 QUICK = Retry(tries=4, first_wait=0.25)
 """For small requests: whoever waits at a terminal wants to know soon."""
 
@@ -46,6 +51,23 @@ class _BrokenError(Exception):
     def __init__(self, reason: str, wait: float | None = None) -> None:
         super().__init__(reason)
         self.wait = wait
+
+
+def client_for(url: str) -> httpx2.Client:
+    """Return the client of this process for a server; a proxy is not asked for this machine itself."""
+    return _client(is_loopback(url))
+
+
+@cache
+def _client(loopback: bool) -> httpx2.Client:
+    import httpx2
+
+    hooks = {"response": [refuse_inward]}
+    client = httpx2.Client(
+        follow_redirects=True, timeout=httpx2.Timeout(TIMEOUT), trust_env=not loopback, event_hooks=hooks
+    )
+    atexit.register(client.close)
+    return client
 
 
 def read_head(client: httpx2.Client, url: str) -> ResponseHead | None:
@@ -119,12 +141,12 @@ def refuse_inward(response: httpx2.Response) -> None:
 
 
 def download(
-    client: httpx2.Client, url: str, target: Path, head: ResponseHead, progress: Progress, *, sha256: str | None = None
+    client: httpx2.Client, url: str, target: Path, head: ResponseHead, progress: Progress, *, md5: str = ""
 ) -> None:
     """Fetch a file, going on from what an earlier attempt left.
 
     Raises:
-        DataError: If the server fails again and again, or the content is not of the promised size or digest.
+        DataError: If the server fails again and again, or the content is not of the promised size or MD5 digest.
     """
     make_folder(target.parent)
     mark = hashlib.blake2b(f"{url}\0{head.version}\0{head.size}".encode(), digest_size=6).hexdigest()
@@ -143,7 +165,7 @@ def download(
                 if failures >= RETRY.tries:
                     raise changed(redacted(url), f"the transfer stops again and again ({broken})") from broken
                 time.sleep(RETRY.wait(failures) if broken.wait is None else broken.wait)
-        _check(part, url, head, sha256)
+        _check(part, url, head, md5)
         part.replace(target)
         sync_folder(target.parent)
 
@@ -182,17 +204,20 @@ def _check_status(response: httpx2.Response, url: str) -> None:
     raise _refusal(response, url)
 
 
-def _check(part: Path, url: str, head: ResponseHead, sha256: str | None) -> None:
+def _check(part: Path, url: str, head: ResponseHead, md5: str) -> None:
     size = _size(part)
     if head.size is not None and size != head.size:
         part.unlink()
         raise changed(redacted(url), f"{size} bytes arrived instead of {head.size}")
-    if sha256 is not None:
+    if md5:
         with part.open("rb") as stream:
-            found = hashlib.file_digest(stream, "sha256").hexdigest()
-        if found != sha256:
+            found = hashlib.file_digest(stream, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
+        if found != md5:
             part.unlink()
-            raise changed(redacted(url), "the SHA-256 of what arrived is not the published one")
+            raise DataError(
+                f"{redacted(url)} is not the file that is expected: its MD5 digest is {found}, not {md5}.",
+                advice="It may have a new version, which you can use if you trust it.",
+            )
 
 
 def _refusal(response: httpx2.Response, url: str) -> DataError:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import atexit
 import json
 from dataclasses import asdict, dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
-from eyechart.api.transport import is_loopback
 from eyechart.datasets.layout import COMMON_SPLITS
-from eyechart.datasets.remote.download import ResponseHead, alone, download, read_head, read_small, refuse_inward
+from eyechart.datasets.remote.download import ResponseHead, alone, client_for, download, read_head, read_small
 from eyechart.datasets.remote.errors import no_dataset, not_cached, redacted
 from eyechart.datasets.wds.tarshard import check_whole
 from eyechart.errors import DataError
@@ -25,7 +23,6 @@ if TYPE_CHECKING:
 
 NOTES = ".eyechart"
 """A folder in the mirror with a note for each file that was asked for: what is known of it, null if there is none."""
-TIMEOUT = 60.0
 
 
 @dataclass(frozen=True)
@@ -60,7 +57,7 @@ class HttpFiles:
 
     @property
     def _client(self) -> httpx2.Client:
-        return _client(is_loopback(self.root))
+        return client_for(self.root)
 
     def small(self, name: str) -> Path | None:
         """Read the file again each time, unless offline: it is small, and a stale list of classes would be worse."""
@@ -186,19 +183,6 @@ class HttpFiles:
     def _url(self, name: str) -> str:
         parts = urlsplit(self.root)
         return parts._replace(path=f"{parts.path.rstrip('/')}/{quote(name)}").geturl()
-
-
-@cache
-def _client(loopback: bool) -> httpx2.Client:
-    """Return the one client of this process; a proxy is not asked for this machine itself."""
-    import httpx2
-
-    hooks = {"response": [refuse_inward]}
-    client = httpx2.Client(
-        follow_redirects=True, timeout=httpx2.Timeout(TIMEOUT), trust_env=not loopback, event_hooks=hooks
-    )
-    atexit.register(client.close)
-    return client
 
 
 def open_http(root: str, cache: Path, *, offline: bool) -> HttpFiles:

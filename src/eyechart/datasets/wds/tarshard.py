@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tarfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -23,33 +22,22 @@ _RECORD = 20 * _BLOCK
 
 Fields = dict[str, bytes]
 MakeSample = Callable[[str, ImageRef, Fields], Sample]
+"""Turns an id, an image and the other members of the same key into a sample."""
 
 
-@dataclass(frozen=True)
-class TarShard:
-    """One tar file of a split."""
-
-    path: Path
-    make: MakeSample
-    """Turns an id, an image and the other members of the same key into a sample."""
-
-    @property
-    def name(self) -> str:
-        """Return the file's name."""
-        return self.path.name
-
-    def __iter__(self) -> Iterator[Sample]:
-        check_whole(self.path)
-        for key, fields in iter_groups(self.path):
-            check_name(key, f"{self.path}: the sample")
-            extension = next((ext for ext in IMAGE_EXTENSIONS if ext in fields), None)
-            if extension is None:
-                raise DataError(
-                    f"{self.path}: sample {key!r} has no image, only {', '.join(sorted(fields))}.",
-                    advice=f"An image ends in .{', .'.join(IMAGE_EXTENSIONS)}.",
-                )
-            source = f"{shown(self.path)}:{key}.{extension}"
-            yield self.make(f"{self.path.stem}/{key}", ImageRef(source, data=fields.pop(extension)), fields)
+def iter_tar(path: Path, make: MakeSample) -> Iterator[Sample]:
+    """Stream the samples of a tar file."""
+    check_whole(path)
+    for key, fields in iter_groups(path):
+        check_name(key, f"{path}: the sample")
+        extension = next((ext for ext in IMAGE_EXTENSIONS if ext in fields), None)
+        if extension is None:
+            raise DataError(
+                f"{path}: sample {key!r} has no image, only {', '.join(sorted(fields))}.",
+                advice=f"An image ends in .{', .'.join(IMAGE_EXTENSIONS)}.",
+            )
+        source = f"{shown(path)}:{key}.{extension}"
+        yield make(f"{path.stem}/{key}", ImageRef(source, data=fields.pop(extension)), fields)
 
 
 def check_whole(path: Path) -> None:

@@ -19,9 +19,10 @@ from eyechart.datasets.classes import CLASSNAMES, TEMPLATES, class_info, read_cl
 from eyechart.datasets.content import digest_info
 from eyechart.datasets.layout import is_url
 from eyechart.datasets.remote import Files, open_files
+from eyechart.datasets.rows import describe
 from eyechart.datasets.text_lists import languages_in
 from eyechart.datasets.wds.targets import objective_texts, target_maker
-from eyechart.datasets.wds.tarshard import MakeSample, TarShard
+from eyechart.datasets.wds.tarshard import MakeSample, iter_tar
 from eyechart.errors import DataError
 from eyechart.io.progress import NoProgress, Progress
 from eyechart.io.untrusted import read_text
@@ -46,7 +47,7 @@ class FileShard:
         return self.file.rpartition("/")[2]
 
     def __iter__(self) -> Iterator[Sample]:
-        return iter(TarShard(self.files.fetch(self.file, NoProgress()), self.make))
+        return iter_tar(self.files.fetch(self.file, NoProgress()), self.make)
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ class WebDataset:
     def _description(self) -> DatasetInfo:
         spec, kind = self.spec, self._kind
         if kind == "retrieval":
-            return DatasetInfo(spec.name, kind, spec.split, spec.language, source=self.files.address)
+            return describe(spec, kind, self.files.address)
         folder = self._small_files()
         texts = read_class_texts(folder, spec)
         if not texts.classnames and not find_same(spec.language, languages_in(folder)):
