@@ -192,9 +192,9 @@ MUTANTS = [
     ),
     Mutant(
         "scorers: a figure is right if one question is",
-        "scorers/yes_no.py",
-        "sum(all(score_of(row)",
-        "sum(any(score_of(row)",
+        "scorers/tables.py",
+        "    if any(as_score(row[column]) == 0 for row in known):\n",
+        "    if all(as_score(row[column]) == 0 for row in known):\n",
         VLM,
     ),
     Mutant(
@@ -218,7 +218,13 @@ MUTANTS = [
         'return "Unknown"',
         VLM,
     ),
-    Mutant("scorers: one rotation is enough", "scorers/circular.py", "0 not in hits", "1 in hits", VLM),
+    Mutant(
+        "scorers: an unscored rotation is right",
+        "scorers/tables.py",
+        "    return 1.0 if len(known) == len(rows) else None\n",
+        "    return 1.0\n",
+        VLM,
+    ),
     # ------------------------------------------------------------------------------------------------------- compat
     Mutant(
         "compat: two models share a folder",

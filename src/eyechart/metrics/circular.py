@@ -1,7 +1,7 @@
 """Circular evaluation: asking a multiple-choice question once per rotation of its options."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from eyechart.metrics.cells import LETTERS, Row, as_text, is_missing, options_of
 
@@ -82,11 +82,3 @@ def circular_groups(rows: Iterable[Row]) -> dict[int, list[Row]]:
         group = row_index(row) % GROUP_SIZE if is_missing(given) else row_index({"index": given})
         groups.setdefault(group, []).append(row)
     return groups
-
-
-def circular_hit(choices: Sequence[str | None], answers: Sequence[str]) -> int | None:
-    """Judge a group: 0 if any decided choice is wrong, 1 if all are right, None if only a judge can tell."""
-    decided = [(choice, answer) for choice, answer in zip(choices, answers, strict=True) if choice is not None]
-    if any(choice != answer for choice, answer in decided):
-        return 0
-    return 1 if len(decided) == len(choices) else None

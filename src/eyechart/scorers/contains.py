@@ -6,7 +6,7 @@ from functools import partial
 
 from eyechart.metrics.cells import Row, as_text, text_list
 from eyechart.scorers.scorer import Score, Scorer, pick
-from eyechart.scorers.tables import by_column, mean, need, scored_rows
+from eyechart.scorers.tables import by_column, mean, need
 
 OCRBENCH_FORMULAS = "Handwritten Mathematical Expression Recognition"
 OCRBENCH_GROUPS = {
@@ -41,7 +41,7 @@ def _line(text: str) -> str:
 def ocrbench(rows: Iterable[Row]) -> dict[str, float]:
     """Return OCRBench's counts of hits in its five groups, their sum `Final Score` and a tenth of it, `... Norm`."""
     counts = dict.fromkeys(OCRBENCH_GROUPS.values(), 0)
-    for row in scored_rows(need(rows, "category", "answer"), ocrbench_hit):
+    for row in need(rows, "category"):
         category = as_text(row["category"])
         if category not in OCRBENCH_GROUPS:
             raise ValueError(f"{category!r} is not a category of OCRBench: expected {', '.join(OCRBENCH_GROUPS)}")
@@ -61,9 +61,9 @@ def _undotted(value: object) -> str:
 
 def mtvqa(rows: Iterable[Row]) -> dict[str, float]:
     """Return MTVQA's accuracy per language (`category`) and over all questions (`Average`)."""
-    scored = scored_rows(need(rows, "category", "answer"), mtvqa_hit)
-    groups = {name: 100 * mean(members) for name, members in by_column(scored, "category")}
-    return groups | {"Average": 100 * mean(scored)}
+    found = need(rows, "category")
+    groups = {name: 100 * mean(members) for name, members in by_column(found, "category")}
+    return groups | {"Average": 100 * mean(found)}
 
 
 @dataclass(frozen=True)

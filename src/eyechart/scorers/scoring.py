@@ -41,7 +41,7 @@ class Scored:
 
     @cached_property
     def table(self) -> Any:
-        """Make the benchmark's own table; answers whose verdict could not be read are not in it.
+        """Make the benchmark's own table; answers whose verdict could not be read are in no number of it.
 
         Raises:
             DataError: If a column that the table needs is missing.
@@ -49,10 +49,10 @@ class Scored:
         kept = [
             {**row, **self.scorer.columns(score)}
             for row, score in zip(self.rows, self.scores, strict=True)
-            if score.rule != UNREADABLE
+            if self.scorer.keeps_unscored or score.rule != UNREADABLE
         ]
         try:
-            return self.scorer.arrange(kept) if kept else {}
+            return self.scorer.arrange(kept) if any(score.rule != UNREADABLE for score in self.scores) else {}
         except ValueError as error:
             raise DataError(f"{self.scorer.benchmark.name} cannot be scored: {error}.") from error
 

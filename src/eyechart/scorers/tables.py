@@ -20,19 +20,28 @@ def need(rows: Iterable[Row], *columns: str) -> Rows:
     return found
 
 
-def score_of(row: Row) -> float:
-    """Return a row's score as a number between 0 and 1."""
-    return as_score(row["score"])
+def mean(rows: Iterable[Row], column: str = "score") -> float:
+    """Return the mean of a column over rows."""
+    return fmean(as_score(row[column]) for row in rows)
 
 
-def scored_rows(rows: Iterable[Row], score: Callable[[Row], float]) -> list[dict[str, object]]:
-    """Return the rows with a `score`; what has one already is not scored again."""
-    return [dict(row) if not is_missing(row.get("score")) else {**row, "score": score(row)} for row in rows]
+def scored(rows: Iterable[Row], column: str = "score") -> list[Row]:
+    """Return the rows that have a score."""
+    return [row for row in rows if not is_missing(row.get(column))]
 
 
-def mean(rows: Iterable[Row], value: Callable[[Row], float] = score_of) -> float:
-    """Return the mean of a value over rows."""
-    return fmean(map(value, rows))
+def all_right(rows: Rows, column: str = "score") -> float | None:
+    """Judge rows that count together: 0 if one is wrong, 1 if all are right, None if that rests on unscored ones."""
+    known = scored(rows, column)
+    if any(as_score(row[column]) == 0 for row in known):
+        return 0.0
+    return 1.0 if len(known) == len(rows) else None
+
+
+def verdicts(groups: Iterable[Rows], column: str = "score") -> list[float]:
+    """Return `all_right` of each group of rows that has a verdict."""
+    found = (all_right(rows, column) for rows in groups)
+    return [verdict for verdict in found if verdict is not None]
 
 
 def grouped(rows: Rows, key: Callable[[Row], object]) -> dict[object, list[Row]]:
