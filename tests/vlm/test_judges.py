@@ -6,7 +6,7 @@ from eyechart import vlm
 from eyechart.compat.vlmevalkit.evaluation import judge_of_model
 from eyechart.datasets.questions.benchmarks import QuestionBenchmark
 from eyechart.datasets.questions.tables import dump
-from eyechart.errors import EyechartError, UsageError
+from eyechart.errors import DataError, EyechartError, UsageError
 from eyechart.run import evaluate
 from eyechart.scorers.judges import DialogueForm, ExtractForm, GradeForm, Judge
 from eyechart.scorers.scoring import score_rows
@@ -314,3 +314,52 @@ def test_the_tables_of_graded_answers_count_the_unscored():
     scored = score_rows(rows, QuestionBenchmark("MMVet", "MMVet", "mmvet", "required"), judge=judge_of_model(Grader()))
 
     assert scored.table["score"] == {"ocr": [1, 100.0], "Overall": [1, 100.0], "unscored": [1]}
+
+
+@pytest.mark.parametrize("reply", ["Failed to obtain answer via API.", None])
+def test_a_judge_object_that_fails_gives_no_verdict(reply):
+    class Failing:
+        def generate(self, text):
+            return reply
+
+    with pytest.raises(EyechartError, match="Failing did not answer"):
+        score_rows(MATHS, QuestionBenchmark("X", "X", "mathvista", "optional"), judge=judge_of_model(Failing()))
+
+
+MATHS = [
+    {"index": 0, "question": "q", "question_type": "multi_choice", "choices": "['one', 'two']", "answer": "one"}
+    | {"answer_option": "A", "task": "t", "prediction": "Hard to see, as the image is dark."}
+]
+
+
+def test_no_answer_is_not_the_option_whose_letters_are_in_the_word():
+    class Honest:
+        def generate(self, text):
+            return "NONE"
+
+    scored = score_rows(MATHS, QuestionBenchmark("X", "X", "mathvista", "optional"), judge=judge_of_model(Honest()))
+
+    assert [(score.extracted, score.correct) for score in scored.scores] == [("NONE", 0.0)]
+
+
+@pytest.mark.parametrize(
+    ("scorer", "change", "message"),
+    [
+        *(("choice", {"answer": key}, "none of its letters: A, B") for key in ("b", "(B)", "B ", "dog", "C")),
+        ("choice", {"A": None, "B": None}, "none of its letters: none"),
+        ("circular", {"index": "q7"}, "not a whole number"),
+        ("ocrbench", {}, "no 'category'"),
+    ],
+)
+def test_rows_that_nobody_could_answer_right_are_refused(scorer, change, message):
+    rows = [row | change for row in predict(PETS, "ABAB")]
+
+    with pytest.raises(DataError, match=message):
+        assert score_rows(rows, QuestionBenchmark("X", "X", scorer, "optional")).table
+
+
+def test_the_keys_of_a_published_table_stay_as_they_are():
+    rows = [row | {"answer": "E"} for row in predict(PETS, "ABAB")]
+    benchmark = QuestionBenchmark("X", "X", "choice", "optional", url="https://example.org/X.tsv")
+
+    assert score_rows(rows, benchmark).table == [{"split": "none", "Overall": 0}]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -14,6 +15,8 @@ Flags = NDArray[np.bool_]
 
 PLAIN_LENGTHS = (1e-15, 1e18)
 """Between these, the squares of a float32 row neither vanish nor overflow."""
+PLAIN_NUMBERS = (2.0**-40, 2.0**40)
+"""If the largest number of a matrix is between these, so are its products with others between what float32 can hold."""
 ROUNDING = 2.0**-22
 """How much rows may differ, as a share of their largest number, and still be one row that was scaled or rounded."""
 
@@ -44,6 +47,14 @@ def _unit_of_odd(rows: NDArray[np.float64]) -> NDArray[np.float64]:
     norm = np.linalg.norm(rows, axis=-1, keepdims=True)
     np.divide(rows, norm, out=rows, where=norm > 0)
     return rows
+
+
+def in_range(vectors: Vectors) -> Vectors:
+    """Scale all rows by one power of two, if need be, so that their float32 products neither overflow nor vanish."""
+    largest = max(float(vectors.max(initial=0)), -float(vectors.min(initial=0)))
+    if largest == 0 or PLAIN_NUMBERS[0] < largest < PLAIN_NUMBERS[1]:
+        return vectors
+    return np.ldexp(vectors, -math.frexp(largest)[1])
 
 
 def zero_rows(vectors: Vectors) -> Flags:

@@ -160,6 +160,14 @@ class ChoiceScorer(Scorer):
     form = ChoiceForm()
     extractors = tuple(EXTRACTORS)
 
+    def prepare(self, row: Row) -> list[dict[str, object]]:
+        """Refuse a row whose answer is no letter of its options: nobody could be right. Published tables stay."""
+        answer, options = as_text(row.get("answer")), options_of(row)
+        if answer not in options and not self.benchmark.url:
+            letters = ", ".join(options) or "none"
+            raise ValueError(f"the answer {answer!r} of index {row.get('index')} is none of its letters: {letters}")
+        return super().prepare(row)
+
     def score(self, row: Row, answer: object) -> Score:
         """Read the chosen letter."""
         found = EXTRACTORS[self.extractor](answer, options_of(row))
@@ -185,7 +193,7 @@ class MmmuScorer(ChoiceScorer):
 
     def prepare(self, row: Row) -> list[dict[str, object]]:
         """Close open questions."""
-        return [close_open(row)]
+        return super().prepare(close_open(row))
 
 
 CHOICE = partial(ChoiceScorer, arrange=mcq)

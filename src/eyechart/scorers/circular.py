@@ -31,6 +31,11 @@ def mmbench(rows: Iterable[Row]) -> Table:
 class CircularScorer(ChoiceScorer):
     """Multiple choice with rotations."""
 
+    def prepare(self, row: Row) -> list[dict[str, object]]:
+        """Refuse an index that names no question."""
+        _group(row)
+        return super().prepare(row)
+
     def worth_judging(self, rows: Rows, scores: Sequence[Score]) -> list[int]:
         """Leave out the rotations of questions that are lost already."""
         pairs = zip(rows, scores, strict=True)

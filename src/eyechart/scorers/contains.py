@@ -26,7 +26,7 @@ OCRBENCH_GROUPS = {
 def ocrbench_hit(row: Row) -> bool:
     """Tell whether a prediction holds one of the answers: formulas without any space, other text without capitals."""
     prediction, answers = as_text(row.get("prediction")), text_list(row["answer"])
-    clean = _formula if as_text(row["category"]) == OCRBENCH_FORMULAS else _line
+    clean = _formula if as_text(row.get("category")) == OCRBENCH_FORMULAS else _line
     return any(clean(answer) in clean(prediction) for answer in answers)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from eyechart.metrics.answers import infer_choice
 from eyechart.metrics.cells import LETTERS, Row, as_score, as_text, text_list
 from eyechart.metrics.texts.math_answers import math_equal
-from eyechart.scorers.judges import ExtractForm
+from eyechart.scorers.judges import NO_ANSWER, ExtractForm
 from eyechart.scorers.scorer import JUDGE, UNDECIDED, Score, Scorer
 from eyechart.scorers.tables import Rows, need
 
@@ -135,8 +135,8 @@ class MathScorer(Scorer):
         return Score(None, UNDECIDED, 0.0) if found is None else self._scored(row, as_text(found), PREFETCHED)
 
     def judged(self, row: Row, verdict: str) -> Score:
-        """Compare what the judge extracted."""
-        return self._scored(row, verdict, JUDGE)
+        """Compare what the judge extracted; `NO_ANSWER` is wrong, whatever options it looks like."""
+        return Score(verdict, JUDGE, 0.0) if verdict == NO_ANSWER else self._scored(row, verdict, JUDGE)
 
     def _scored(self, row: Row, found: str, rule: str) -> Score:
         return Score(found, rule, float(self.hit({**row, "res": found})))

@@ -16,7 +16,7 @@ from eyechart.stats.precision import (
 from eyechart.stats.quantiles import normal_quantile, student_quantile
 from eyechart.stats.ranks import RankInterval, not_separable_from_best, rank_intervals
 from eyechart.stats.recall import mean_recall_interval
-from eyechart.stats.significance import discordant, holm, mcnemar_exact, smallest_detectable_difference
+from eyechart.stats.significance import discordant, holm, smallest_detectable_difference
 
 __all__ = [
     "Interval",
@@ -29,7 +29,6 @@ __all__ = [
     "correlation_interval",
     "discordant",
     "holm",
-    "mcnemar_exact",
     "mean_average_precision",
     "mean_interval",
     "mean_recall_interval",

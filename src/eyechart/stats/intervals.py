@@ -57,7 +57,7 @@ def mean_interval(
 
     None if there are fewer than five clusters of equal size, or clusters as unequal as that: one with half the rows.
     """
-    scores = _as_vector(values) / upper
+    scores = as_vector(values) / upper
     n = scores.size
     if n == 0 or (scores < 0).any() or (scores > 1 + 1e-9).any():
         raise ValueError(f"need at least one score, all between 0 and {upper:g}")
@@ -130,7 +130,8 @@ def _scaled(interval: Interval, upper: float) -> Interval:
     return Interval(interval.low * upper, interval.high * upper)
 
 
-def _as_vector(values: ArrayLike) -> FloatArray:
+def as_vector(values: ArrayLike) -> FloatArray:
+    """Return a list of finite numbers as an array."""
     vector = np.asarray(values, dtype=np.float64)
     if vector.ndim != 1:
         raise ValueError(f"need a one-dimensional array, not shape {vector.shape}")

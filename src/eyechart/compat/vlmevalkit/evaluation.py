@@ -16,6 +16,7 @@ from eyechart.datasets.questions.tables import dump
 from eyechart.errors import DataError, EyechartError, UsageError
 from eyechart.inference.answers import StoredAnswers
 from eyechart.io.files import cache_root
+from eyechart.metrics.texts.choices import FAILED
 from eyechart.models.access import Access
 from eyechart.models.registry import open_model
 from eyechart.scorers.judges import JUDGE_SETTINGS, Judge
@@ -28,6 +29,7 @@ ENDINGS: dict[str, str] = {
     "ocrbench": "_score.json",
     "mtvqa": "_acc.json",
     "vcr": "_score.json",
+    "vcr_zh": "_score.json",
     "open": "_acc.csv",
 }
 """Where the scores of a scorer go, beside the predictions, as in VLMEvalKit."""
@@ -67,7 +69,9 @@ def judge_of_model(model: Any) -> Judge:
 
     def ask(prompts: Iterable[Prompt], attempt: int) -> Iterable[tuple[str, Answer]]:  # noqa: ARG001 - no store
         for prompt in prompts:
-            yield prompt.id, Answer(str(model.generate(str(prompt.messages[0].parts[0]))))
+            reply = model.generate(str(prompt.messages[0].parts[0]))
+            failed = not isinstance(reply, str) or reply.startswith(FAILED)
+            yield prompt.id, Answer("", error=f"it returned {reply!r}") if failed else Answer(reply)
 
     return Judge(str(getattr(model, "name", type(model).__name__)), ask)
 
