@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from eyechart.errors import ModelError
 from eyechart.metrics import ranking
-from eyechart.metrics.retrieval import Positives, rank_positives
+from eyechart.metrics.retrieval import rank_positives
+from eyechart.metrics.search import Positives
 
 KS = (1, 3, 5, 10, 20, 100)
 TREC = {

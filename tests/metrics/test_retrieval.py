@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eyechart.metrics.ranking import rank_relevant
-from eyechart.metrics.retrieval import Positives, hit_rate, rank_both_ways, rank_positives, top_items
+from eyechart.metrics.retrieval import rank_both_ways, rank_positives, top_items
+from eyechart.metrics.search import Positives
 from eyechart.metrics.vectors import distinct_rows, unit
 
 
@@ -32,7 +33,7 @@ def test_ranks_agree_with_sorting_everything(seed, n, most):
     images, texts = small_vectors(rng, n), small_vectors(rng, len(owner))
 
     to_images = rank_positives(texts, images, Positives.one_each(owner)).ranks
-    to_texts = rank_positives(images, texts, Positives.inverse(owner, n)).ranks
+    to_texts = rank_positives(images, texts, Positives.of_pairs(owner, np.arange(len(owner)), n)).ranks
 
     assert to_images.tolist() == dense_ranks(texts, images, [{i} for i in owner])
     assert to_texts.tolist() == dense_ranks(images, texts, [set(np.flatnonzero(owner == i)) for i in range(n)])
@@ -40,7 +41,7 @@ def test_ranks_agree_with_sorting_everything(seed, n, most):
 
 def test_captions_need_not_stand_in_the_order_of_the_images():
     owner = np.array([2, 0, 1, 0])
-    positives = Positives.inverse(owner, 3)
+    positives = Positives.of_pairs(owner, np.arange(4), 3)
 
     assert positives.items.tolist() == [1, 3, 2, 0]
     assert positives.counts().tolist() == [2, 1, 1]
@@ -55,7 +56,7 @@ def test_one_pass_gives_both_directions(seed, n, most):
     to_images, to_texts = rank_both_ways(images, texts, owner)
 
     one_way = rank_positives(texts, images, Positives.one_each(owner))
-    other_way = rank_positives(images, texts, Positives.inverse(owner, n))
+    other_way = rank_positives(images, texts, Positives.of_pairs(owner, np.arange(len(owner)), n))
     assert to_images.ranks.tolist() == one_way.ranks.tolist()
     assert to_texts.ranks.tolist() == other_way.ranks.tolist()
     assert to_images.tied.tolist() == one_way.tied.tolist()
@@ -119,7 +120,7 @@ def test_a_tie_is_reported():
 
     assert ranks.ranks.tolist() == [2, 2]
     assert ranks.tied.all()
-    assert hit_rate(ranks.ranks, 1) == 0
+    assert (ranks.ranks > 1).all()
 
 
 def test_the_best_items_come_in_order_of_score():

@@ -74,11 +74,7 @@ def row_index(row: Row) -> int:
     return int(text)
 
 
-def circular_groups(rows: Iterable[Row]) -> dict[int, list[Row]]:
-    """Group the rotations of each question by `g_index`, or by the index modulo a million."""
-    groups: dict[int, list[Row]] = {}
-    for row in rows:
-        given = row.get("g_index")
-        group = row_index(row) % GROUP_SIZE if is_missing(given) else row_index({"index": given})
-        groups.setdefault(group, []).append(row)
-    return groups
+def question_of(row: Row) -> int:
+    """Return the number of the question that a row is a rotation of: its `g_index`, or its index modulo a million."""
+    given = row.get("g_index")
+    return row_index(row) % GROUP_SIZE if is_missing(given) else row_index({"index": given})

@@ -16,10 +16,7 @@ from numpy.typing import NDArray
 
 from eyechart.errors import ModelError
 from eyechart.metrics.search import LOWEST, Gallery, Positives, RankCounter, tiles
-from eyechart.metrics.vectors import Vectors
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
+from eyechart.metrics.vectors import Flags, Floats, Ints, Vectors
 
 NOT_FOUND = np.iinfo(np.int64).max
 """The rank of a relevant item that is not in the answer at all."""
@@ -35,11 +32,11 @@ class RelevantRanks:
     """How relevant each item is; 1 everywhere if relevance is yes or no."""
     starts: Ints
     """The first entry of each query; no query is without a relevant item."""
-    tied: NDArray[np.bool_]
+    tied: Flags
     """For each query, whether a less relevant item has the same score as one of its relevant items."""
 
     @classmethod
-    def from_rows(cls, query: Ints, ranks: Ints, gains: Floats, tied: NDArray[np.bool_]) -> RelevantRanks:
+    def from_rows(cls, query: Ints, ranks: Ints, gains: Floats, tied: Flags) -> RelevantRanks:
         """Make the value from one row per relevant item, in any order; ``tied`` has one entry per query."""
         order = np.lexsort((ranks, query))
         return cls(ranks[order], gains[order], np.searchsorted(query[order], np.arange(len(tied))), tied)

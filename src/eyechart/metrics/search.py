@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from functools import cache, partial
 
 import numpy as np
-from numpy.typing import NDArray
 
-from eyechart.metrics.vectors import Flags, Vectors, distinct_rows, in_range, zero_rows
+from eyechart.metrics.vectors import Flags, Floats, Ints, Vectors, distinct_rows, in_range, zero_rows
 
 PAIRS_BYTES = 8 * 1024 * 1024
 """Single pairs are multiplied in blocks of about this size."""
@@ -24,9 +23,6 @@ FLOAT64_SHARE = 2.0**-29
 LOWEST = -1e30
 """The score of a right answer whose vector, or whose query's, is zero: everything wrong stands before it."""
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
-
 
 @dataclass(frozen=True, slots=True)
 class Positives:
@@ -40,11 +36,6 @@ class Positives:
     def one_each(cls, items: Ints) -> Positives:
         """Each query has exactly one right answer."""
         return cls(items, np.arange(len(items)))
-
-    @classmethod
-    def inverse(cls, owner: Ints, n: int) -> Positives:
-        """Query q has every item whose owner is q as right answer (captions of an image)."""
-        return cls.of_pairs(owner, np.arange(len(owner)), n)
 
     @classmethod
     def of_pairs(cls, query: Ints, item: Ints, n: int) -> Positives:

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from eyechart.errors import ModelError
 
 Vectors = NDArray[np.float32]
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 PLAIN_LENGTHS = (1e-15, 1e18)
@@ -39,7 +41,7 @@ def unit(vectors: Vectors) -> Vectors:
     return out
 
 
-def _unit_of_odd(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+def _unit_of_odd(rows: Floats) -> Floats:
     """Scale rows that are very long, very short or zero, in float64."""
     if not np.isfinite(rows).all():
         bad = int((~np.isfinite(rows).all(axis=-1)).sum())
@@ -71,7 +73,7 @@ def all_alike(vectors: Vectors) -> bool:
     return all(bool((np.abs(vectors[part] - vectors[0]) <= room).all()) for part in parts)
 
 
-def mean_of_units(units: Vectors, starts: NDArray[np.int64]) -> Vectors:
+def mean_of_units(units: Vectors, starts: Ints) -> Vectors:
     """Average unit vectors over consecutive groups and renormalise: prompt ensembling as CLIP does it.
 
     Args:
@@ -83,7 +85,7 @@ def mean_of_units(units: Vectors, starts: NDArray[np.int64]) -> Vectors:
     return unit(np.asarray(sums / sizes[:, None], np.float32))
 
 
-def distinct_rows(vectors: Vectors) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+def distinct_rows(vectors: Vectors) -> tuple[Ints, Ints, Ints]:
     """Find rows that are bit-for-bit equal.
 
     Scores are computed once per distinct row, so that equal candidates tie exactly: a matrix product may round
@@ -116,7 +118,7 @@ def _codes(rows: Vectors) -> NDArray[np.uint64]:
     return np.concatenate([np.empty(0, np.uint64), *(bits[part].astype(np.uint64) @ factors for part in parts)])
 
 
-def _parts(rows: Vectors, chosen: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+def _parts(rows: Vectors, chosen: Ints) -> Iterator[Ints]:
     """Cut the numbers of chosen rows into parts whose rows have a few megabytes."""
     step = max(1, 2**20 // max(1, rows.shape[1]))
     return (chosen[start : start + step] for start in range(0, len(chosen), step))

@@ -7,6 +7,7 @@ Numbers are fractions between 0 and 1, as VLMEvalKit reports them.
 from collections import Counter
 from collections.abc import Iterable
 from functools import partial
+from operator import itemgetter
 from statistics import fmean
 
 from eyechart.metrics.answers import EXTRACTORS
@@ -109,7 +110,7 @@ def _split(row: Row) -> str:
 
 
 def _splits(rows: Rows) -> list[tuple[str, Rows]]:
-    return sorted((str(split), members) for split, members in grouped(rows, _split).items())
+    return sorted(grouped(rows, _split).items(), key=itemgetter(0))
 
 
 def mmvp(rows: Iterable[Row]) -> dict[str, float]:

@@ -6,10 +6,10 @@ from functools import partial
 from statistics import fmean
 
 from eyechart.metrics.cells import Row, options_of
-from eyechart.metrics.circular import circular_groups, row_index
+from eyechart.metrics.circular import question_of, row_index
 from eyechart.scorers.choice import ChoiceScorer, Table, report_acc, unique
 from eyechart.scorers.scorer import UNDECIDED, Score
-from eyechart.scorers.tables import Rows, all_right
+from eyechart.scorers.tables import Rows, all_right, grouped
 
 
 def mmbench(rows: Iterable[Row]) -> Table:
@@ -18,7 +18,7 @@ def mmbench(rows: Iterable[Row]) -> Table:
     Only the rows whose index is their group's are reported.
     """
     found = unique(rows)
-    groups = circular_groups(found)
+    groups = grouped(found, question_of)
     mains = {row_index(row): row for row in found}
     lost = sorted(groups.keys() - mains.keys())
     if lost:
@@ -33,29 +33,26 @@ class CircularScorer(ChoiceScorer):
 
     def prepare(self, row: Row) -> list[dict[str, object]]:
         """Refuse an index that names no question."""
-        _group(row)
+        question_of(row)
         return super().prepare(row)
 
     def worth_judging(self, rows: Rows, scores: Sequence[Score]) -> list[int]:
         """Leave out the rotations of questions that are lost already."""
         pairs = zip(rows, scores, strict=True)
-        lost = {_group(row) for row, score in pairs if score.rule != UNDECIDED and score.correct == 0}
-        return [i for i in super().worth_judging(rows, scores) if _group(rows[i]) not in lost]
+        lost = {question_of(row) for row, score in pairs if score.rule != UNDECIDED and score.correct == 0}
+        return [i for i in super().worth_judging(rows, scores) if question_of(rows[i]) not in lost]
 
     def units(self, rows: Rows, scores: Sequence[Score]) -> dict[str, float]:
         """Return one unit per question; a question with an unscored rotation is unscored, unless it is lost anyway."""
-        groups = circular_groups({**row, "hit": score.correct} for row, score in zip(rows, scores, strict=True))
+        judged = [{**row, "hit": score.correct} for row, score in zip(rows, scores, strict=True)]
+        groups = grouped(judged, question_of)
         hits = {str(group): all_right(members, "hit") for group, members in groups.items()}
         return {group: hit for group, hit in hits.items() if hit is not None}
 
     def chance(self, rows: Rows) -> float | None:
         """Return the accuracy of guessing every rotation right."""
-        groups = circular_groups(rows).values()
+        groups = grouped(rows, question_of).values()
         return fmean(math.prod(1 / max(1, len(options_of(row))) for row in members) for members in groups)
-
-
-def _group(row: Row) -> int:
-    return next(iter(circular_groups([row])))
 
 
 CIRCULAR = partial(CircularScorer, arrange=mmbench, keeps_unscored=True)

@@ -30,7 +30,7 @@ def mmvet(rows: Iterable[Row]) -> dict[str, dict[str, list[float]]]:
     lost = len(found) - len(graded)
     return {
         "score": _mmvet_lines({**abilities, "Overall": graded}, lost),
-        "fine": _mmvet_lines({**{str(name): members for name, members in combined.items()}, "Overall": graded}, lost),
+        "fine": _mmvet_lines({**combined, "Overall": graded}, lost),
     }
 
 

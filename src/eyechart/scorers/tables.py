@@ -1,11 +1,15 @@
 """Means over groups of rows, shared by the scorers."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from functools import partial
+from operator import itemgetter
 from statistics import fmean
+from typing import TypeVar
 
 from eyechart.metrics.cells import Row, as_score, as_text, is_missing
 
 Rows = Sequence[Row]
+Key = TypeVar("Key", bound=Hashable)
 
 
 def need(rows: Iterable[Row], *columns: str) -> Rows:
@@ -26,7 +30,7 @@ def mean(rows: Iterable[Row], column: str = "score") -> float:
 
 
 def scored(rows: Iterable[Row], column: str = "score") -> list[Row]:
-    """Return the rows that have a score."""
+    """Return the rows that have a score, or a value in another column."""
     return [row for row in rows if not is_missing(row.get(column))]
 
 
@@ -44,9 +48,9 @@ def verdicts(groups: Iterable[Rows], column: str = "score") -> list[float]:
     return [verdict for verdict in found if verdict is not None]
 
 
-def grouped(rows: Rows, key: Callable[[Row], object]) -> dict[object, list[Row]]:
+def grouped(rows: Rows, key: Callable[[Row], Key]) -> dict[Key, list[Row]]:
     """Return rows by key, keys in order of appearance."""
-    groups: dict[object, list[Row]] = {}
+    groups: dict[Key, list[Row]] = {}
     for row in rows:
         groups.setdefault(key(row), []).append(row)
     return groups
@@ -59,11 +63,14 @@ def by_column(rows: Rows, *columns: str) -> Iterator[tuple[str, list[Row]]]:
     """
     taken: set[str] = set()
     for column in columns:
-        present = [row for row in rows if not is_missing(row.get(column))]
-        groups = grouped(present, lambda row, column=column: as_text(row[column]))  # type: ignore[misc]
-        for name, members in sorted(groups.items(), key=lambda item: str(item[0])):
-            yield (f"{name} ({column})" if name in taken else str(name)), members
-        taken |= {str(name) for name in groups}
+        groups = grouped(scored(rows, column), partial(_cell, column=column))
+        for name, members in sorted(groups.items(), key=itemgetter(0)):
+            yield (f"{name} ({column})" if name in taken else name), members
+        taken |= groups.keys()
+
+
+def _cell(row: Row, column: str) -> str:
+    return as_text(row[column])
 
 
 def percentages(rows: Rows) -> dict[str, float]:

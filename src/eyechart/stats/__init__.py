@@ -4,7 +4,8 @@ Every interval has a confidence `level` (0.95); one that cannot hold is None: "t
 [0, 1], never per cent.
 """
 
-from eyechart.stats.chance import chance_accuracy, chance_hit_rate, chance_normalised
+from eyechart.metrics.ranking_chance import chance_hit_rate
+from eyechart.stats.chance import chance_accuracy, chance_normalised
 from eyechart.stats.correlation import correlation_interval
 from eyechart.stats.intervals import Interval, mean_interval, proportion
 from eyechart.stats.paired import PairedTest, paired_test

@@ -6,7 +6,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from eyechart.stats.intervals import FloatArray, Interval, as_vector, cluster_index, widened_z2
+from eyechart.metrics.vectors import Floats
+from eyechart.stats.intervals import Interval, as_vector, cluster_index, widened_z2
 from eyechart.stats.quantiles import normal_cdf, two_sided_z
 
 NAME = "paired score test"
@@ -43,9 +44,7 @@ def paired_test(
     return PairedTest(difference, interval, p_value, a.size, sizes.size)
 
 
-def score_test(
-    difference: float, influences: FloatArray, shares: FloatArray, level: float
-) -> tuple[Interval | None, float]:
+def score_test(difference: float, influences: Floats, shares: Floats, level: float) -> tuple[Interval | None, float]:
     """The interval and the p-value of 0 for a mean of independent units.
 
     `influences` says what each unit adds to the difference (their sum is 0), `shares` what part of all rows it has
