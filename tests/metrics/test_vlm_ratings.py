@@ -124,7 +124,6 @@ def test_two_columns_with_the_same_value_stay_apart():
         (yes_no.hallusion, [{"index": "7", "l2-category": "chart", "score": 1}], "set, figure and question"),
         (yes_no.pope, [], "no rows"),
         (choice.mmvp, [{"hit": 1}], "in pairs"),
-        (choice.mcq, [{"index": 4, "answer": "A", "hit": 1}] * 2, "index 4 occurs more than once"),
         (contains.ocrbench, [{"category": "Poems", "answer": "['x']"}], "'Poems' is not a category of OCRBench"),
         (naturalbench.naturalbench, [], "no groups"),
     ],

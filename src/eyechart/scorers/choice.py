@@ -4,7 +4,6 @@ A row has the columns of its TSV file (index, A, B, ..., answer, category, l2-ca
 Numbers are fractions between 0 and 1, as VLMEvalKit reports them.
 """
 
-from collections import Counter
 from collections.abc import Iterable
 from functools import partial
 from operator import itemgetter
@@ -62,20 +61,6 @@ MMT_SHORT = {
 OTHER_ANSWERS = "Other Answers"
 
 Table = list[dict[str, object]]
-
-
-def unique(rows: Iterable[Row]) -> Rows:
-    """Return the rows after checking that each has an answer and an index of its own."""
-    found = need(rows, "index", "answer")
-    indices = Counter(as_text(row["index"]) for row in found)
-    if len(indices) < len(found):
-        raise ValueError(f"index {indices.most_common(1)[0][0]} occurs more than once: a prediction must name one row")
-    return found
-
-
-def mcq(rows: Iterable[Row]) -> Table:
-    """Return `report_acc` of rows that have an index of their own."""
-    return report_acc(unique(rows))
 
 
 def close_open(row: Row) -> dict[str, object]:
@@ -197,8 +182,8 @@ class MmmuScorer(ChoiceScorer):
         return super().prepare(close_open(row))
 
 
-CHOICE = partial(ChoiceScorer, arrange=mcq)
-MMMU = partial(MmmuScorer, arrange=mcq)
+CHOICE = partial(ChoiceScorer, arrange=report_acc)
+MMMU = partial(MmmuScorer, arrange=report_acc)
 MMVP = partial(ChoiceScorer, arrange=mmvp, numbers=pick("Overall"), keeps_unscored=True)
 MMT = partial(ChoiceScorer, arrange=mmt)
 HRBENCH = partial(ChoiceScorer, arrange=hrbench, numbers=pick("Average|all"))

@@ -7,9 +7,9 @@ from statistics import fmean
 
 from eyechart.metrics.cells import Row, options_of
 from eyechart.metrics.circular import question_of, row_index
-from eyechart.scorers.choice import ChoiceScorer, Table, report_acc, unique
+from eyechart.scorers.choice import ChoiceScorer, Table, report_acc
 from eyechart.scorers.scorer import UNDECIDED, Score
-from eyechart.scorers.tables import Rows, all_right, grouped
+from eyechart.scorers.tables import Rows, all_right, grouped, need
 
 
 def mmbench(rows: Iterable[Row]) -> Table:
@@ -17,7 +17,7 @@ def mmbench(rows: Iterable[Row]) -> Table:
 
     Only the rows whose index is their group's are reported.
     """
-    found = unique(rows)
+    found = need(rows)
     groups = grouped(found, question_of)
     mains = {row_index(row): row for row in found}
     lost = sorted(groups.keys() - mains.keys())
