@@ -27,7 +27,12 @@ def ocrbench_hit(row: Row) -> bool:
     """Tell whether a prediction holds one of the answers: formulas without any space, other text without capitals."""
     prediction, answers = as_text(row.get("prediction")), text_list(row["answer"])
     clean = _formula if as_text(row.get("category")) == OCRBENCH_FORMULAS else _line
-    return any(clean(answer) in clean(prediction) for answer in answers)
+    return any(_holds(clean(prediction), clean(answer)) for answer in answers)
+
+
+def _holds(prediction: str, answer: str) -> bool:
+    """Look for an answer; one of which nothing is left is nowhere, not everywhere."""
+    return bool(answer) and answer in prediction
 
 
 def _formula(text: str) -> str:
@@ -52,7 +57,7 @@ def ocrbench(rows: Iterable[Row]) -> dict[str, float]:
 
 def mtvqa_hit(row: Row) -> bool:
     """Tell whether a prediction holds the answer, both without capitals and dots."""
-    return _undotted(row["answer"]) in _undotted(row.get("prediction"))
+    return _holds(_undotted(row.get("prediction")), _undotted(row["answer"]))
 
 
 def _undotted(value: object) -> str:

@@ -26,9 +26,10 @@ class OpenScorer(Scorer):
     binary = False
 
     def score(self, row: Row, answer: object) -> Score:
-        """Compare."""
-        metric = self.benchmark.metric
-        return Score(as_text(answer), metric, open_score(answer, row.get("answer"), metric))
+        """Compare; nothing is a wrong answer, even where normalising leaves nothing of the right one ("A")."""
+        metric, text = self.benchmark.metric, as_text(answer)
+        score = open_score(text, row.get("answer"), metric)
+        return Score(text, metric, score if text.strip() else 0.0)
 
     def means(self) -> tuple[str, ...]:
         """Give the mean the name of its metric as well."""
