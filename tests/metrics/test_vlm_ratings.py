@@ -123,7 +123,7 @@ def test_two_columns_with_the_same_value_stay_apart():
         (yes_no.mme, [{"category": "OCR", "answer": "Yes"}], "no 'image_path'"),
         (yes_no.hallusion, [{"index": "7", "l2-category": "chart", "score": 1}], "set, figure and question"),
         (yes_no.pope, [], "no rows"),
-        (choice.mmvp, [{"hit": 1}], "in pairs"),
+        (choice.mmvp, [{"index": i, "hit": 1} for i in (0, 2, 3, 5)], "groups of 2, but that of index 0 has 1"),
         (contains.ocrbench, [{"category": "Poems", "answer": "['x']"}], "'Poems' is not a category of OCRBench"),
         (naturalbench.naturalbench, [], "no groups"),
     ],

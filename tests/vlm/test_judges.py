@@ -316,10 +316,12 @@ def test_the_tables_of_graded_answers_count_the_unscored():
     assert scored.table["score"] == {"ocr": [1, 100.0], "Overall": [1, 100.0], "unscored": [1]}
 
 
-@pytest.mark.parametrize("reply", ["Failed to obtain answer via API.", None])
+@pytest.mark.parametrize("reply", ["Failed to obtain answer via API.", None, OSError("no route")])
 def test_a_judge_object_that_fails_gives_no_verdict(reply):
     class Failing:
         def generate(self, text):
+            if isinstance(reply, OSError):
+                raise reply
             return reply
 
     with pytest.raises(EyechartError, match="Failing did not answer"):
@@ -363,3 +365,18 @@ def test_the_keys_of_a_published_table_stay_as_they_are():
     benchmark = QuestionBenchmark("X", "X", "choice", "optional", url="https://example.org/X.tsv")
 
     assert score_rows(rows, benchmark).table == [{"split": "none", "Overall": 0}]
+
+
+def test_rows_that_belong_together_are_found_in_any_order_and_missed_where_one_is_lost():
+    rows = choices(["A", "A", "A", "B", "A", "A"])
+
+    assert table_of("mmvp", [rows[i] for i in (3, 0, 5, 2, 1, 4)])["Overall"] == pytest.approx(2 / 3)
+    with pytest.raises(DataError, match="groups of 2, but that of index 0 has 1"):
+        assert table_of("mmvp", [rows[i] for i in (0, 2, 3, 5)])
+
+
+def test_a_file_that_lacks_predictions_says_so(pets, tmp_path):
+    dump(predict(PETS[:3], SAID[:3]), tmp_path / "m_Pets.tsv")
+
+    with pytest.warns(UserWarning, match="1 of 4 questions have no prediction"):
+        vlm.build_dataset("Pets").evaluate(tmp_path / "m_Pets.tsv")

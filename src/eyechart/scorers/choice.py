@@ -14,7 +14,7 @@ from eyechart.metrics.cells import Row, as_text, is_missing, options_of
 from eyechart.metrics.texts.choices import NO_OPTION
 from eyechart.scorers.judges import ChoiceForm
 from eyechart.scorers.scorer import JUDGE, UNDECIDED, Score, Scorer, pick
-from eyechart.scorers.tables import Rows, by_column, grouped, mean, need, scored, verdicts
+from eyechart.scorers.tables import Rows, by_column, grouped, mean, need, scored, together, verdicts
 
 MMBENCH_SHORT = {
     "coarse_perception": "CP",
@@ -101,9 +101,7 @@ def _splits(rows: Rows) -> list[tuple[str, Rows]]:
 def mmvp(rows: Iterable[Row]) -> dict[str, float]:
     """Return MMVP's `Average` over questions and `Overall`: the share of consecutive pairs with both right."""
     found = need(rows)
-    if len(found) % 2:
-        raise ValueError(f"MMVP asks its questions in pairs, but there are {len(found)} rows")
-    pairs = verdicts(zip(found[::2], found[1::2], strict=True), "hit")
+    pairs = verdicts(together(found, 2), "hit")
     return {"Average": mean(scored(found, "hit"), "hit")} | ({"Overall": fmean(pairs)} if pairs else {})
 
 

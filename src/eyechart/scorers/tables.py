@@ -7,6 +7,7 @@ from statistics import fmean
 from typing import TypeVar
 
 from eyechart.metrics.cells import Row, as_score, as_text, is_missing
+from eyechart.metrics.circular import row_index
 
 Rows = Sequence[Row]
 Key = TypeVar("Key", bound=Hashable)
@@ -53,6 +54,23 @@ def grouped(rows: Rows, key: Callable[[Row], Key]) -> dict[Key, list[Row]]:
     groups: dict[Key, list[Row]] = {}
     for row in rows:
         groups.setdefault(key(row), []).append(row)
+    return groups
+
+
+def together(rows: Rows, size: int) -> list[list[Row]]:
+    """Return the groups of rows that a benchmark asks together: so many indices in a row, from the smallest on.
+
+    Raises:
+        ValueError: If one is not whole: who then counts on finds other groups.
+    """
+    ordered = sorted(rows, key=row_index)
+    first = row_index(ordered[0])
+    groups = list(grouped(ordered, lambda row: (row_index(row) - first) // size).values())
+    for group in groups:
+        if len(group) != size:
+            raise ValueError(
+                f"questions are asked in groups of {size}, but that of index {group[0]['index']} has {len(group)}"
+            )
     return groups
 
 

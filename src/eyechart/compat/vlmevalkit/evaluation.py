@@ -43,6 +43,9 @@ def evaluate_file(table: QuestionTable, benchmark: QuestionBenchmark, eval_file:
     answer; files and result then carry that name.
     """
     rows = read_predictions(table, eval_file)
+    if len(rows) < len(table.rows):
+        lost = f"{len(table.rows) - len(rows)} of {len(table.rows)} questions have no prediction in {eval_file}"
+        warnings.warn(f"{lost}: the scores are those of the others.", stacklevel=2)
     extractor = str(judge_kwargs.get("extractor", "vlmeval"))
     judge = make_judge(judge_kwargs)
     try:
@@ -69,9 +72,12 @@ def judge_of_model(model: Any) -> Judge:
 
     def ask(prompts: Iterable[Prompt], attempt: int) -> Iterable[tuple[str, Answer]]:  # noqa: ARG001 - no store
         for prompt in prompts:
-            reply = model.generate(str(prompt.messages[0].parts[0]))
+            try:
+                reply = model.generate(str(prompt.messages[0].parts[0]))
+            except Exception as error:  # noqa: BLE001 - whatever somebody's judge raises is no verdict
+                reply = error
             failed = not isinstance(reply, str) or reply.startswith(FAILED)
-            yield prompt.id, Answer("", error=f"it returned {reply!r}") if failed else Answer(reply)
+            yield prompt.id, Answer("", error=repr(reply)) if failed else Answer(reply)
 
     return Judge(str(getattr(model, "name", type(model).__name__)), ask)
 
