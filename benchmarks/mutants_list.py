@@ -85,10 +85,10 @@ MUTANTS = [
     # -------------------------------------------------------------------------------------------------------- tasks
     Mutant(
         "tasks: recall at k is one too generous",
-        "metrics/retrieval.py",
-        "(ranks <= k)",
-        "(ranks <= k + 1)",
-        "tests/metrics/test_retrieval.py tests/tasks/test_zeroshot.py",
+        "tasks/retrieval/caption_metrics.py",
+        "(ranks.ranks <= k)",
+        "(ranks.ranks <= k + 1)",
+        "tests/tasks/test_zeroshot.py tests/tasks/test_repeated_captions.py",
     ),
     Mutant("tasks: acc5 is acc1", "tasks/labelled.py", "    hits = ranks <= k\n", "    hits = ranks <= 1\n", TASKS),
     Mutant(
