@@ -85,10 +85,10 @@ MUTANTS = [
     # -------------------------------------------------------------------------------------------------------- tasks
     Mutant(
         "tasks: recall at k is one too generous",
-        "metrics/retrieval.py",
-        "(ranks <= k)",
-        "(ranks <= k + 1)",
-        "tests/metrics/test_retrieval.py tests/tasks/test_zeroshot.py",
+        "tasks/retrieval/caption_metrics.py",
+        "(ranks.ranks <= k)",
+        "(ranks.ranks <= k + 1)",
+        "tests/tasks/test_zeroshot.py tests/tasks/test_repeated_captions.py",
     ),
     Mutant("tasks: acc5 is acc1", "tasks/labelled.py", "    hits = ranks <= k\n", "    hits = ranks <= 1\n", TASKS),
     Mutant(
@@ -192,9 +192,9 @@ MUTANTS = [
     ),
     Mutant(
         "scorers: a figure is right if one question is",
-        "scorers/yes_no.py",
-        "sum(all(score_of(row)",
-        "sum(any(score_of(row)",
+        "scorers/tables.py",
+        "    if any(as_score(row[column]) == 0 for row in known):\n",
+        "    if all(as_score(row[column]) == 0 for row in known):\n",
         VLM,
     ),
     Mutant(
@@ -218,7 +218,13 @@ MUTANTS = [
         'return "Unknown"',
         VLM,
     ),
-    Mutant("scorers: one rotation is enough", "scorers/circular.py", "0 not in hits", "1 in hits", VLM),
+    Mutant(
+        "scorers: an unscored rotation is right",
+        "scorers/tables.py",
+        "    return 1.0 if len(known) == len(rows) else None\n",
+        "    return 1.0\n",
+        VLM,
+    ),
     # ------------------------------------------------------------------------------------------------------- compat
     Mutant(
         "compat: two models share a folder",

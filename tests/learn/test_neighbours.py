@@ -33,19 +33,14 @@ def test_all_that_are_as_near_as_the_last_one_vote():
     np.testing.assert_array_equal(votes, [[2, 2, 2]])
 
 
-def first_equal(rows):
-    """Return for each row the first one that is equal to it."""
-    return np.array([next(j for j, other in enumerate(rows) if (other == row).all()) for row in rows])
-
-
 def test_the_order_of_the_training_data_does_not_matter():
     rng = np.random.default_rng(0)
     train = unit(rng.standard_normal((30, 4)).astype(np.float32)).repeat(2, axis=0)
     labels, order = rng.integers(0, 3, 60), rng.permutation(60)
 
     np.testing.assert_allclose(
-        neighbour_votes(train, labels, train[:10], k=5, same=first_equal(train)),
-        neighbour_votes(train[order], labels[order], train[:10], k=5, same=first_equal(train[order])),
+        neighbour_votes(train, labels, train[:10], k=5),
+        neighbour_votes(train[order], labels[order], train[:10], k=5),
         rtol=1e-5,
     )
 
@@ -55,9 +50,7 @@ def test_copies_of_a_training_image_vote_exactly_alike():
     once = unit(rng.standard_normal((37, 513)).astype(np.float32))
     train, labels = np.concatenate([once, once[::-1]]), np.repeat([0, 1], 37)
 
-    votes = neighbour_votes(
-        train, labels, unit(rng.standard_normal((50, 513)).astype(np.float32)), k=1, same=first_equal(train)
-    )
+    votes = neighbour_votes(train, labels, unit(rng.standard_normal((50, 513)).astype(np.float32)), k=1)
 
     # The nearest image is there twice, once for each class: however the product rounds, both vote.
     np.testing.assert_array_equal(votes, np.ones((50, 2)))

@@ -6,8 +6,10 @@ import pytrec_eval
 from hypothesis import given
 from hypothesis import strategies as st
 
+from eyechart.errors import ModelError
 from eyechart.metrics import ranking
-from eyechart.metrics.retrieval import Positives, rank_positives
+from eyechart.metrics.retrieval import rank_positives
+from eyechart.metrics.search import Positives
 
 KS = (1, 3, 5, 10, 20, 100)
 TREC = {
@@ -153,3 +155,8 @@ def test_a_relevant_item_whose_vector_is_zero_stands_last():
     )
 
     assert (relevant.ranks.tolist(), relevant.tied.tolist()) == ([2, 3], [True])
+
+
+def test_a_reranker_that_gives_no_number_is_not_ranked_first():
+    with pytest.raises(ModelError, match="NaN"):
+        ranking.rank_in_lists(np.array([[0, 1]]), np.array([[np.nan, 0.5]]), Positives.one_each(np.array([0])))

@@ -11,24 +11,16 @@ from pathlib import Path
 
 import pytest
 
+from eyechart.datasets.questions.benchmarks import QuestionBenchmark
 from eyechart.metrics import answers
 from eyechart.metrics.captions import score_captions
 from eyechart.metrics.cells import text_list
 from eyechart.metrics.circular import circular_rows
 from eyechart.metrics.texts import choices, math_answers
 from eyechart.metrics.texts import vcr as vcr_metric
-from eyechart.scorers import (
-    choice,
-    circular,
-    contains,
-    dialogue,
-    graded,
-    llavabench,
-    mathematics,
-    naturalbench,
-    yes_no,
-)
-from eyechart.scorers import open as open_questions
+from eyechart.scorers import choice, dialogue, graded, llavabench, mathematics, naturalbench, yes_no
+from eyechart.scorers.scoring import score_rows
+from eyechart.scorers.tables import all_right, percentages
 
 CASES = json.loads((Path(__file__).parent / "data" / "vlm_cases.json").read_text(encoding="utf-8"))["cases"]
 
@@ -67,20 +59,28 @@ def _captions(args):
     return {"Bleu": [found.pop(f"Bleu_{n}") for n in (1, 2, 3, 4)]} | found
 
 
+def _scored(rows, scorer, metric=""):
+    return score_rows(rows, QuestionBenchmark("X", "X", scorer, "optional", metric=metric))
+
+
 def _mcq(args):
     name = args["dataset"]
-    rate = choice.mmmu if "MMMU" in name else circular.mmbench if "circular" in name else choice.mcq
-    return rate(args["rows"])
+    scored = _scored(args["rows"], "mmmu" if "MMMU" in name else "circular" if "circular" in name else "choice")
+    return {"hit": scored.units, "result": scored.table}
 
 
 def _yes_no(args):
-    judged = yes_no.judge_yes_no(args["rows"])
-    columns = {name: [row[name] for row in judged] for name in ("extracted", "score")}
-    return columns | {"result": yes_no.yes_no(args["rows"])}
+    scored = _scored(args["rows"], "yes_no")
+    columns = {"extracted": [one.extracted for one in scored.scores], "score": [one.correct for one in scored.scores]}
+    return columns | {"result": scored.table}
 
 
 def _vqa(args):
-    return {"result": open_questions.vqa(args["rows"], VQA_METRICS[args["dataset"].split("_")[0]])}
+    return {"result": _scored(args["rows"], "open", VQA_METRICS[args["dataset"].split("_")[0]]).table}
+
+
+def _mathvista(args):
+    return mathematics.mathvista([row | {"score": mathematics.mathvista_hit(row)} for row in args["rows"]])
 
 
 def _math_check(read, hit):
@@ -92,7 +92,9 @@ def _math_check(read, hit):
 
 
 def _group_hit(args):
-    return {"hit": circular.group_hit([{**row, "answer": row["GT"]} for row in args["rows"]])}
+    scores = _scored([{**row, "answer": row["GT"]} for row in args["rows"]], "choice").scores
+    hit = all_right([{"score": None if score.extracted is None else score.correct} for score in scores])
+    return {"hit": None if hit is None else int(hit)}
 
 
 VQA_METRICS = {
@@ -114,18 +116,18 @@ COVERED = {
     "LLaVABench_score": lambda args: llavabench.llavabench(args["rows"]),
     "MMDU.calculat_metric": lambda args: dialogue.mmdu(args["turn_scores"]),
     "MMVet_acc": lambda args: graded.mmvet(args["rows"]),
-    "MTVQADataset.evaluate": lambda args: {"result": contains.mtvqa(args["rows"])},
+    "MTVQADataset.evaluate": lambda args: {"result": _scored(args["rows"], "mtvqa").table},
     "MathVision.is_equal": lambda args: math_answers.math_equal(args["asw"], args["gt_asw"]),
     "MathVision.post_check": _math_check(mathematics.mathvision_read, mathematics.mathvision_hit),
     "MathVista.post_check": _math_check(mathematics.mathvista_read, mathematics.mathvista_hit),
-    "MathVista_acc": lambda args: mathematics.mathvista(args["rows"]),
+    "MathVista_acc": _mathvista,
     "NaturalBench.extract_answer": lambda args: naturalbench.naturalbench_answer(args["output"], args["type"]),
     "NaturalBench.get_scores": lambda args: naturalbench.naturalbench(args["scores"].values()),
-    "OCRBench.evaluate": lambda args: {"result": contains.ocrbench(args["rows"])},
+    "OCRBench.evaluate": lambda args: {"result": _scored(args["rows"], "ocrbench").table},
     "POPE_rating": lambda args: yes_no.pope(args["rows"]),
     "VCR.rough_filter": lambda args: vcr_metric.vcr_answers(args["text"]),
     "VSR_rating": lambda args: yes_no.vsr(args["rows"]),
-    "default_rating": lambda args: yes_no.yes_no(args["rows"]),
+    "default_rating": lambda args: percentages(args["rows"]),
     "prefetch_circular_group": _group_hit,
     "report_acc": lambda args: choice.report_acc(args["rows"]),
     "report_acc_MMVP": lambda args: choice.mmvp(args["rows"]),

@@ -4,10 +4,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from eyechart.datasets.questions.benchmarks import QuestionBenchmark
 from eyechart.metrics.cells import LETTERS, options_of
 from eyechart.metrics.circular import can_rotate, circular_rows
-from eyechart.scorers.circular import group_hit, mmbench
+from eyechart.scorers.circular import mmbench
+from eyechart.scorers.scoring import score_rows
 
+CIRCULAR = QuestionBenchmark("X", "X", "circular", "optional")
 ROW = {"index": 7, "image": "iVBOR", "question": "q", "A": "cat", "B": "dog", "C": "horse", "answer": "B"}
 
 
@@ -41,12 +44,13 @@ def test_every_rotation_keeps_the_right_text(rows):
 def test_only_who_knows_the_answer_scores(rows):
     rotations = circular_rows(rows)
 
-    knowing = mmbench([row | {"prediction": row["answer"]} for row in rotations])
-    stubborn = mmbench([row | {"prediction": "A"} for row in rotations])
+    knowing = score_rows([row | {"prediction": row["answer"]} for row in rotations], CIRCULAR)
+    stubborn = score_rows([row | {"prediction": "A"} for row in rotations], CIRCULAR)
 
-    assert set(knowing["hit"].values()) == {1}
-    assert set(stubborn["hit"].values()) == {0}
-    assert len(knowing["hit"]) == len(rows)
+    assert set(knowing.units.values()) == {1}
+    assert set(stubborn.units.values()) == {0}
+    assert len(knowing.units) == len(rows)
+    assert (knowing.table, stubborn.table) == ([{"split": "none", "Overall": 1}], [{"split": "none", "Overall": 0}])
 
 
 def test_rotations_borrow_the_image_of_their_question():
@@ -109,13 +113,14 @@ def test_an_index_that_cannot_be_counted_from_is_an_error(rows, message):
 def test_one_wrong_rotation_decides_and_an_unclear_one_waits_for_a_judge():
     rows = circular_rows([ROW])
     right = [row | {"prediction": row["answer"]} for row in rows]
+    unclear = [*right[:2], right[2] | {"prediction": "no idea"}]
+    wrong = [right[0] | {"prediction": "C"}, right[1] | {"prediction": "no idea"}, right[2]]
+    scored = [score_rows(rows, CIRCULAR) for rows in (right, unclear, wrong)]
 
-    assert group_hit(right) == 1
-    assert group_hit([*right[:2], right[2] | {"prediction": "no idea"}]) is None
-    assert group_hit([right[0] | {"prediction": "C"}, right[1] | {"prediction": "no idea"}, right[2]]) == 0
-    assert mmbench([*right[:2], right[2] | {"prediction": "no idea"}])["hit"] == {"7": 0}
+    assert [one.scorer.worth_judging(one.rows, one.scores) for one in scored] == [[], [2], []]
+    assert [one.units for one in scored] == [{"7": 1}, {"7": 0}, {"7": 0}]
 
 
 def test_a_rotation_without_its_question_is_an_error():
     with pytest.raises(ValueError, match="no row of their own"):
-        mmbench([row | {"prediction": "A"} for row in circular_rows([ROW])[1:]])
+        mmbench([row | {"hit": 1} for row in circular_rows([ROW])[1:]])

@@ -7,12 +7,17 @@ from sklearn.metrics import accuracy_score, precision_recall_fscore_support
 
 from eyechart.datasets.questions.benchmarks import QuestionBenchmark
 from eyechart.scorers import choice, contains, corpus, graded, llavabench, mathematics, naturalbench, yes_no
-from eyechart.scorers import open as open_questions
 from eyechart.scorers.scoring import score_rows
+from eyechart.scorers.tables import percentages
 from eyechart.scorers.yes_no import MME_PERCEPTION, MME_REASONING
 
 YES_NO = st.sampled_from(["Yes", "No"])
 ANIMALS = {"A": "cat", "B": "dog", "C": "horse", "D": "bird"}
+
+
+def table(scorer, rows, *, metric="", extractor="vlmeval"):
+    """Read the predictions of rows and return the benchmark's own table."""
+    return score_rows(rows, QuestionBenchmark("X", "X", scorer, "optional", metric=metric), extractor=extractor).table
 
 
 def _mme_rows(first, second, images=2):
@@ -30,7 +35,7 @@ def _mme_rows(first, second, images=2):
     [(True, True, 2000, 800), (True, False, 500, 200), (False, False, 0, 0)],
 )
 def test_mme_counts_answers_and_images(first, second, perception, reasoning):
-    found = yes_no.mme(_mme_rows(first, second))
+    found = table("mme", _mme_rows(first, second))
 
     assert found["perception"] == perception
     assert found["reasoning"] == reasoning
@@ -39,7 +44,7 @@ def test_mme_counts_answers_and_images(first, second, perception, reasoning):
 def test_mme_gives_no_sum_while_a_category_is_missing():
     rows = [row for row in _mme_rows(True, True) if row["category"] != "OCR"]
 
-    found = yes_no.mme(rows)
+    found = table("mme", rows)
 
     assert "perception" not in found
     assert found["reasoning"] == 800
@@ -47,7 +52,7 @@ def test_mme_gives_no_sum_while_a_category_is_missing():
 
 
 def test_mme_counts_images_that_lack_their_second_question():
-    found = yes_no.mme(_mme_rows(True, True)[:-1])
+    found = table("mme", _mme_rows(True, True)[:-1])
 
     assert found["incomplete_pairs"] == 1
     assert found["text_translation"] == 200
@@ -62,7 +67,9 @@ def test_mme_looks_at_two_questions_of_an_image():
 @given(st.lists(st.tuples(YES_NO, st.sampled_from(["Yes", "No", "Unknown"])), min_size=1))
 @settings(deadline=None)
 def test_pope_agrees_with_scikit_learn(pairs):
-    rows = [{"answer": answer, "extracted": said, "category": "random"} for answer, said in pairs]
+    rows = [
+        {"answer": answer, "extracted": said, "score": answer == said, "category": "random"} for answer, said in pairs
+    ]
     truth = [answer == "Yes" for answer, _ in pairs]
     said = [word == "Yes" for _, word in pairs]
 
@@ -80,7 +87,7 @@ def test_pope_counts_a_row_in_each_of_its_categories():
         {"answer": "No", "prediction": "yes", "category": "random"},
     ]
 
-    found = yes_no.pope(rows)
+    found = table("pope", rows)
 
     assert found["popular"]["acc"] == 100
     assert found["random"]["acc"] == 50
@@ -90,15 +97,15 @@ def test_pope_counts_a_row_in_each_of_its_categories():
 def test_amber_ignores_the_case_of_an_answer_and_others_do_not():
     row = {"category": "relation", "answer": "yes", "prediction": "Yes"}
 
-    assert yes_no.amber([row])["Relation"] == 100
-    assert yes_no.yes_no([row])["Overall"] == 0
+    assert table("amber", [row])["Relation"] == 100
+    assert table("yes_no", [row])["Overall"] == 0
 
 
 def test_the_strict_reader_can_be_asked_for():
     row = {"answer": "No", "prediction": "**No**"}
 
-    assert yes_no.yes_no([row])["Overall"] == 0
-    assert yes_no.yes_no([row], extractor="strict")["Overall"] == 100
+    assert table("yes_no", [row])["Overall"] == 0
+    assert table("yes_no", [row], extractor="strict")["Overall"] == 100
 
 
 def test_two_columns_with_the_same_value_stay_apart():
@@ -107,7 +114,7 @@ def test_two_columns_with_the_same_value_stay_apart():
         {"category": "y", "l2-category": "z", "score": False},
     ]
 
-    assert yes_no.yes_no(rows) == {"Overall": 50, "x": 100, "y": 0, "y (l2-category)": 100, "z": 0}
+    assert percentages(rows) == {"Overall": 50, "x": 100, "y": 0, "y (l2-category)": 100, "z": 0}
 
 
 @pytest.mark.parametrize(
@@ -116,8 +123,7 @@ def test_two_columns_with_the_same_value_stay_apart():
         (yes_no.mme, [{"category": "OCR", "answer": "Yes"}], "no 'image_path'"),
         (yes_no.hallusion, [{"index": "7", "l2-category": "chart", "score": 1}], "set, figure and question"),
         (yes_no.pope, [], "no rows"),
-        (choice.mmvp, [{"hit": 1}], "in pairs"),
-        (choice.mcq, [{"index": 4, "answer": "A"}] * 2, "index 4 occurs more than once"),
+        (choice.mmvp, [{"index": i, "hit": 1} for i in (0, 2, 3, 5)], "groups of 2, but that of index 0 has 1"),
         (contains.ocrbench, [{"category": "Poems", "answer": "['x']"}], "'Poems' is not a category of OCRBench"),
         (naturalbench.naturalbench, [], "no groups"),
     ],
@@ -125,13 +131,6 @@ def test_two_columns_with_the_same_value_stay_apart():
 def test_rows_that_cannot_be_rated_are_an_error(rate, rows, message):
     with pytest.raises(ValueError, match=message):
         rate(rows)
-
-
-def test_a_judges_choice_comes_before_the_rules():
-    row = {"index": 0, **ANIMALS, "answer": "C", "prediction": "a pony, surely B", "choice": "C"}
-
-    assert choice.read_choice(row) == choice.read_choice(row, "strict")
-    assert choice.mcq([row])["hit"] == {"0": 1}
 
 
 def test_report_has_nothing_to_say_of_a_category_a_split_lacks():
@@ -149,7 +148,7 @@ def test_an_open_question_of_mmmu_is_right_when_its_answer_occurs():
         {"index": 1, "answer": "C", "prediction": "B"},
     ]
 
-    assert choice.mmmu(rows)["hit"] == {"0": 1, "1": 0}
+    assert score_rows(rows, QuestionBenchmark("X", "X", "mmmu", "optional")).units == {"0": 1, "1": 0}
 
 
 @pytest.mark.parametrize(
@@ -161,7 +160,7 @@ def test_an_open_question_of_mmmu_is_right_when_its_answer_occurs():
     ],
 )
 def test_open_questions_are_reported_by_split_or_else_by_category(columns, names):
-    found = open_questions.vqa([{"answer": "['cat', 'dog']", "prediction": "Cat", **columns}], "accuracy")
+    found = table("open", [{"answer": "['cat', 'dog']", "prediction": "Cat", **columns}], metric="accuracy")
 
     assert found == dict.fromkeys(names, 100.0)
 
@@ -229,7 +228,7 @@ def test_mathvision_table_by_subject():
         {"category": "logic", "choices": "['x', 'y']", "answer": "B", "res": "A", "log": "Prefetch succeed"},
     ]
 
-    overall, algebra, logic = mathematics.mathvision(rows)
+    overall, algebra, logic = mathematics.mathvision([row | {"score": mathematics.mathvision_hit(row)} for row in rows])
 
     assert overall == {"Subject": "Overall", "tot": 2, "prefetch": 1, "hit": 1, "prefetch_rate": 50, "acc": 50}
     assert algebra["acc"] == 100
@@ -237,18 +236,23 @@ def test_mathvision_table_by_subject():
 
 
 @pytest.mark.parametrize(
-    ("rate", "row"),
+    ("scorer", "row"),
     [
-        (yes_no.yes_no, {"answer": "Yes"}),
-        (yes_no.pope, {"answer": "Yes"}),
-        (choice.mcq, {"index": 0, **ANIMALS, "answer": "A"}),
-        (contains.mtvqa, {"category": "FR", "answer": "x"}),
-        (mathematics.mathvista, {"task": "t", "question_type": "free_form", "answer_type": "float", "answer": "1"}),
-        (mathematics.mathvision, {"category": "t", "choices": "[]", "answer": "1"}),
-        (lambda rows: open_questions.vqa(rows, "anls"), {"answer": "x"}),
+        ("yes_no", {"answer": "Yes"}),
+        ("pope", {"answer": "Yes"}),
+        ("choice", {"index": 0, **ANIMALS, "answer": "A"}),
+        ("mtvqa", {"category": "FR", "answer": "x"}),
+        ("mathvista", {"task": "t", "question_type": "free_form", "answer_type": "float", "answer": "1"}),
+        ("mathvision", {"category": "t", "choices": "[]", "answer": "1"}),
+        ("open", {"answer": "x"}),
     ],
 )
 @given(text=st.none() | st.text() | st.floats())
 @settings(deadline=None)
-def test_no_prediction_makes_a_rating_raise(rate, row, text):
-    assert rate([row | {"prediction": text, "res": text}])
+def test_no_prediction_makes_a_rating_raise(scorer, row, text):
+    assert table(scorer, [row | {"prediction": text}], metric="anls" if scorer == "open" else "")
+    if scorer in HITS:
+        assert HITS[scorer](row | {"res": text}) in (True, False)
+
+
+HITS = {"mathvista": mathematics.mathvista_hit, "mathvision": mathematics.mathvision_hit}

@@ -1,4 +1,4 @@
-"""McNemar's exact test, Holm's correction and what can be detected, against scipy and their definitions."""
+"""Disagreements, Holm's correction and what can be detected, against their definitions."""
 
 from itertools import combinations
 
@@ -6,30 +6,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import binomtest
 
 from eyechart.stats import (
     discordant,
     holm,
-    mcnemar_exact,
     normal_quantile,
     smallest_detectable_difference,
 )
-
-
-@given(st.integers(0, 400), st.integers(0, 400))
-def test_mcnemar_equals_the_binomial_test(b, c):
-    expected = binomtest(b, b + c).pvalue if b + c else 1.0
-    assert mcnemar_exact(b, c) == pytest.approx(expected, rel=1e-9)
-
-
-def test_mcnemar_keeps_its_digits_for_many_samples():
-    assert mcnemar_exact(10_400, 9_600) == pytest.approx(binomtest(10_400, 20_000).pvalue, rel=1e-8)
-
-
-def test_negative_counts_are_refused():
-    with pytest.raises(ValueError, match="negative"):
-        mcnemar_exact(-1, 3)
 
 
 def test_discordant_counts_each_side():

@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from eyechart import vlm
+from eyechart.datasets.questions.benchmarks import QuestionBenchmark
 from eyechart.datasets.questions.circular import make_circular
 from eyechart.scorers.scoring import score_rows
 from support.vlm_data import write_benchmark
@@ -40,6 +41,23 @@ def test_a_constant_answer_gets_chance_on_yes_no(lmu_data, said):
     found, chance = accuracy(vlm.build_dataset("Facts"), said)
 
     assert found <= chance == 0.5
+
+
+@pytest.mark.parametrize(
+    ("scorer", "metric", "answer"),
+    [
+        ("open", "normalized_exact", "A"),
+        ("open", "vqa_score", "['the', 'a', 'an', 'A']"),
+        ("ocrbench", "", "['']"),
+        ("mtvqa", "", "."),
+    ],
+)
+def test_an_empty_answer_is_not_right_where_nothing_is_left_of_the_right_one(scorer, metric, answer):
+    row = {"index": 0, "category": "Doc-oriented VQA", "answer": answer, "prediction": ""}
+
+    [score] = score_rows([row], QuestionBenchmark("X", "X", scorer, "no", metric=metric)).scores
+
+    assert score.correct == 0
 
 
 WITHOUT = """

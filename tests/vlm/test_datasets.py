@@ -262,11 +262,16 @@ def test_cells_are_never_evaluated(lmu_data, tmp_path, monkeypatch):
         {"index": 1, "question": "q", "answer": f"['x', {code}]", "A": "x", "B": "y", "category": "c"},
     ]
     write_benchmark(lmu_data / "Code.tsv", rows)
+    write_benchmark(lmu_data / "Keys.tsv", [row | {"answer": "A"} for row in rows])
+    write_benchmark(lmu_data / "Open.tsv", [row | {"A": None, "B": None} for row in rows])
     dump([{"index": i, "prediction": code} for i in (0, 1)], tmp_path / "p.xlsx")
     dataset = vlm.build_dataset("Code")
 
     prompt = dataset.build_prompt(0)[-1]["value"]
-    dataset.evaluate(tmp_path / "p.xlsx")
+    with pytest.raises(DataError, match="none of its letters: A, B"):
+        dataset.evaluate(tmp_path / "p.xlsx")
+    vlm.build_dataset("Keys").evaluate(tmp_path / "p.xlsx")
+    vlm.CustomVQADataset("Open").evaluate(tmp_path / "p.xlsx")
 
     assert code in prompt
     assert as_text(dataset.data["answer"][1]) == rows[1]["answer"]

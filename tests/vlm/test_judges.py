@@ -6,7 +6,7 @@ from eyechart import vlm
 from eyechart.compat.vlmevalkit.evaluation import judge_of_model
 from eyechart.datasets.questions.benchmarks import QuestionBenchmark
 from eyechart.datasets.questions.tables import dump
-from eyechart.errors import EyechartError, UsageError
+from eyechart.errors import DataError, EyechartError, UsageError
 from eyechart.run import evaluate
 from eyechart.scorers.judges import DialogueForm, ExtractForm, GradeForm, Judge
 from eyechart.scorers.scoring import score_rows
@@ -239,3 +239,144 @@ def test_the_extractors_disagreement_is_counted():
 
     assert scored.disagreement["decided"] == "vlmeval"
     assert (scored.disagreement["differ"], scored.disagreement["n"]) == (1, 2)
+
+
+class Rambling:
+    """Reads the answers it is told to; of others it says nothing that can be read."""
+
+    def __init__(self, **replies):
+        self.replies = replies
+
+    def generate(self, text):
+        answer = text.rpartition("Answer: ")[2].partition("\n")[0]
+        return self.replies.get(answer, "where is the image in all this")
+
+
+def table_of(scorer, rows, **replies):
+    benchmark = QuestionBenchmark("X", "X", scorer, "optional")
+    return score_rows(rows, benchmark, judge=judge_of_model(Rambling(**replies))).table
+
+
+def choices(said):
+    return [{"index": i, "A": "cat", "B": "dog", "answer": "A", "prediction": text} for i, text in enumerate(said)]
+
+
+def test_a_pair_with_an_unscored_answer_leaves_the_other_pairs_of_mmvp_alone():
+    # Two pairs may be right, one is lost anyhow, one is wrong, one is right.
+    table = table_of("mmvp", choices(["A", "??", "??", "A", "??", "B", "B", "B", "A", "A"]))
+
+    assert table == {"Average": 4 / 7, "Overall": 1 / 3}
+
+
+def test_a_question_with_an_unscored_rotation_is_in_no_number_of_a_circular_table():
+    def rotations(index, *said):
+        rows = choices(said)
+        return [row | {"index": index + 1_000_000 * i, "g_index": index} for i, row in enumerate(rows)]
+
+    rows = [*rotations(1, "??", "A"), *rotations(2, "A", "??"), *rotations(3, "??", "B"), *rotations(4, "A", "A")]
+
+    assert table_of("circular", rows)[0]["Overall"] == 1 / 2
+    assert table_of("circular", rows[:4]) == []
+
+
+def test_an_unscored_answer_makes_no_figure_of_hallusionbench_right():
+    said = {
+        "VD_x_1_0_0_0": "yes",
+        "VD_x_1_0_0_1": "??",
+        "VD_x_1_0_1_0": "no",
+        "VD_x_1_0_1_1": "??",
+        "VD_x_1_0_2_0": "yes",
+    }
+    rows = [{"index": i, "l2-category": "x", "answer": "Yes", "prediction": text} for i, text in said.items()]
+
+    # One figure may be right, one is wrong, one is right; of the questions one is wrong, the other may be right.
+    assert table_of("hallusion", rows)["Overall"] == pytest.approx({"aAcc": 200 / 3, "fAcc": 50, "qAcc": 0})
+
+
+def test_an_unscored_answer_leaves_its_image_of_mme_without_a_pair():
+    said = {"1.jpg": ("yes", "??"), "2.jpg": ("no", "??"), "3.jpg": ("yes", "yes")}
+    rows = [
+        {"category": "OCR", "image_path": image, "answer": "Yes", "prediction": text}
+        for image, texts in said.items()
+        for text in texts
+    ]
+
+    assert table_of("mme", rows) == {"OCR": pytest.approx(100 * 3 / 4 + 100 / 2), "incomplete_pairs": 1}
+
+
+def test_the_tables_of_graded_answers_count_the_unscored():
+    rows = [{"index": i, "answer": "x", "category": "ocr", "prediction": text} for i, text in enumerate(["good", "??"])]
+
+    class Grader:
+        def generate(self, text):
+            return "1.0" if "good" in text else "great"
+
+    scored = score_rows(rows, QuestionBenchmark("MMVet", "MMVet", "mmvet", "required"), judge=judge_of_model(Grader()))
+
+    assert scored.table["score"] == {"ocr": [1, 100.0], "Overall": [1, 100.0], "unscored": [1]}
+
+
+@pytest.mark.parametrize("reply", ["Failed to obtain answer via API.", None, OSError("no route")])
+def test_a_judge_object_that_fails_gives_no_verdict(reply):
+    class Failing:
+        def generate(self, text):
+            if isinstance(reply, OSError):
+                raise reply
+            return reply
+
+    with pytest.raises(EyechartError, match="Failing did not answer"):
+        score_rows(MATHS, QuestionBenchmark("X", "X", "mathvista", "optional"), judge=judge_of_model(Failing()))
+
+
+MATHS = [
+    {"index": 0, "question": "q", "question_type": "multi_choice", "choices": "['one', 'two']", "answer": "one"}
+    | {"answer_option": "A", "task": "t", "prediction": "Hard to see, as the image is dark."}
+]
+
+
+def test_no_answer_is_not_the_option_whose_letters_are_in_the_word():
+    class Honest:
+        def generate(self, text):
+            return "NONE"
+
+    scored = score_rows(MATHS, QuestionBenchmark("X", "X", "mathvista", "optional"), judge=judge_of_model(Honest()))
+
+    assert [(score.extracted, score.correct) for score in scored.scores] == [("NONE", 0.0)]
+
+
+@pytest.mark.parametrize(
+    ("scorer", "change", "message"),
+    [
+        *(("choice", {"answer": key}, "none of its letters: A, B") for key in ("b", "(B)", "B ", "dog", "C")),
+        ("choice", {"A": None, "B": None}, "none of its letters: none"),
+        ("circular", {"index": "q7"}, "not a whole number"),
+        ("ocrbench", {}, "no 'category'"),
+    ],
+)
+def test_rows_that_nobody_could_answer_right_are_refused(scorer, change, message):
+    rows = [row | change for row in predict(PETS, "ABAB")]
+
+    with pytest.raises(DataError, match=message):
+        assert score_rows(rows, QuestionBenchmark("X", "X", scorer, "optional")).table
+
+
+def test_the_keys_of_a_published_table_stay_as_they_are():
+    rows = [row | {"answer": "E"} for row in predict(PETS, "ABAB")]
+    benchmark = QuestionBenchmark("X", "X", "choice", "optional", url="https://example.org/X.tsv")
+
+    assert score_rows(rows, benchmark).table == [{"split": "none", "Overall": 0}]
+
+
+def test_rows_that_belong_together_are_found_in_any_order_and_missed_where_one_is_lost():
+    rows = choices(["A", "A", "A", "B", "A", "A"])
+
+    assert table_of("mmvp", [rows[i] for i in (3, 0, 5, 2, 1, 4)])["Overall"] == pytest.approx(2 / 3)
+    with pytest.raises(DataError, match="groups of 2, but that of index 0 has 1"):
+        assert table_of("mmvp", [rows[i] for i in (0, 2, 3, 5)])
+
+
+def test_a_file_that_lacks_predictions_says_so(pets, tmp_path):
+    dump(predict(PETS[:3], SAID[:3]), tmp_path / "m_Pets.tsv")
+
+    with pytest.warns(UserWarning, match="1 of 4 questions have no prediction"):
+        vlm.build_dataset("Pets").evaluate(tmp_path / "m_Pets.tsv")

@@ -251,3 +251,22 @@ def test_a_class_of_ones_own_runs_with_its_own_prompts(lmu_data, tmp_path, monke
     assert result.counts == {"listed": 3, "scored": 2, "failed": 1, "unscored": 0, "repeats": 1}
     assert result.failures == ({"id": "2", "reason": "RuntimeError: out of luck"},)
     del sys.modules["shouting"]
+
+
+def test_the_system_prompt_of_one_message_is_not_added_to_that_of_the_next():
+    class Model(vlm.BaseAPI):
+        def generate_inner(self, message, dataset=None, **kwargs):
+            return 0, str(self.system_prompt), ""
+
+    def told(*texts):
+        return [{"type": "text", "value": text, "role": "system"} for text in texts] + [{"type": "text", "value": "q"}]
+
+    model, own = Model(), Model(system_prompt="Look.")
+
+    assert [model.generate(told(*texts)) for texts in (["Be brief."], ["Be brief."], ["Sing."], [])] == [
+        "Be brief.\n",
+        "Be brief.\n",
+        "Sing.\n",
+        "None",
+    ]
+    assert [own.generate(told(*texts)) for texts in (["Sing."], ["Sing."], [])] == ["Look.Sing.\n"] * 2 + ["Look."]

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from eyechart.learn.linear import Ints, Linear, Vectors
+from eyechart.learn.linear import Linear
+from eyechart.metrics.vectors import Ints, Vectors
 
 if TYPE_CHECKING:
     import torch

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from eyechart.learn.linear import Floats, Ints, Vectors
+from eyechart.metrics.vectors import Floats, Ints, Vectors
 
 BLOCK_BYTES = 64 * 1024 * 1024
 STARTS = 5
@@ -23,13 +23,13 @@ class Clusters:
     """Mean squared distance to the centre."""
 
 
-def k_means(vectors: Vectors, k: int, seed: int, *, starts: int = STARTS) -> Clusters:
+def k_means(vectors: Vectors, k: int, seed: int) -> Clusters:
     """Cluster rows into at most ``k`` groups by Lloyd's algorithm; the run with the smallest inertia counts.
 
     Fewer groups come out where there are fewer distinct rows.
     """
     rng = np.random.default_rng(seed)
-    runs = [_lloyd(vectors, _spread(vectors, k, rng)) for _ in range(starts)]
+    runs = [_lloyd(vectors, _spread(vectors, k, rng)) for _ in range(STARTS)]
     return min(runs, key=lambda run: run.inertia)
 
 

@@ -5,11 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Vectors = NDArray[np.float32]
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
+from eyechart.metrics.vectors import Floats, Ints, Vectors
 
 
 @dataclass(frozen=True, slots=True)

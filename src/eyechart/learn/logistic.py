@@ -14,7 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from eyechart.learn.linear import Floats, Ints, Linear, Vectors
+from eyechart.learn.linear import Linear
+from eyechart.metrics.vectors import Floats, Ints, Vectors
 
 MEMORY = 10
 """How many steps L-BFGS remembers."""

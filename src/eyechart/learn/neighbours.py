@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from eyechart.learn.linear import Ints, Vectors
+from eyechart.metrics.vectors import Ints, Vectors, distinct_rows
 
 BLOCK_BYTES = 64 * 1024 * 1024
 TEMPERATURE = 0.07
@@ -12,13 +12,7 @@ TEMPERATURE = 0.07
 
 
 def neighbour_votes(
-    train: Vectors,
-    labels: Ints,
-    queries: Vectors,
-    k: int,
-    *,
-    same: Ints | None = None,
-    temperature: float = TEMPERATURE,
+    train: Vectors, labels: Ints, queries: Vectors, k: int, *, temperature: float = TEMPERATURE
 ) -> Vectors:
     """Return the votes of the ``k`` nearest training rows for each class, shape (queries, max(labels) + 1).
 
@@ -30,8 +24,6 @@ def neighbour_votes(
         labels: Their classes.
         queries: Unit vectors, (m, d).
         k: How many neighbours vote; with fewer training rows, all of them.
-        same: For each training row, the first row that is equal to it: equal rows must tie exactly, and a matrix
-            product may round them differently. Without it, all are different.
         temperature: How fast a vote fades with distance; infinite gives each neighbour one vote.
     """
     k = min(k, len(train))
@@ -39,12 +31,13 @@ def neighbour_votes(
     member = np.zeros((len(train), classes), np.float32)
     member[np.arange(len(train)), labels] = 1
     votes = np.empty((len(queries), classes), np.float32)
-    copies = same is not None and bool((same != np.arange(len(train))).any())
+    # Equal rows must tie exactly, and a matrix product may round them differently: each takes the first one's score.
+    first, number, _ = distinct_rows(train)
     columns = np.ascontiguousarray(train.T)
     step = max(1, BLOCK_BYTES // (12 * len(train)))
     for start in range(0, len(queries), step):
         scores = queries[start : start + step] @ columns
-        scores = scores[:, same] if copies else scores
+        scores = scores[:, first[number]] if len(first) < len(train) else scores
         nearest = scores.max(axis=1, keepdims=True)
         last = np.partition(scores, len(train) - k, axis=1)[:, len(train) - k, None]
         weights = np.where(scores >= last, np.exp((scores - nearest) / np.float32(temperature)), 0)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
+
+from eyechart.metrics.vectors import Floats
 
 POINTS = 97
 COARSE = 16
@@ -14,7 +15,7 @@ SPANS = (8, 4, 2, 1)
 """Then the two neighbours of the best point, nearer and nearer."""
 
 
-def log_grid(low: float, high: float) -> NDArray[np.float64]:
+def log_grid(low: float, high: float) -> Floats:
     """Return the 97 candidates from 10**low to 10**high, evenly spaced in the exponent."""
     return np.logspace(low, high, POINTS)
 

@@ -6,16 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from eyechart.metrics.vectors import Vectors
+from eyechart.metrics.vectors import Flags, Floats, Ints, Vectors
 
 BINS = 15
 BLOCK_BYTES = 2 * 1024 * 1024
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,19 +57,19 @@ def _sigmoid(logits: Floats, truth: Floats) -> tuple[Floats, Floats]:
     return chances, np.logaddexp(0, np.where(truth > 0, -logits, logits)).sum(axis=1)
 
 
-def expected_calibration_error(confidence: Floats, correct: Bools, bins: int = BINS) -> float:
+def expected_calibration_error(confidence: Floats, correct: Flags, bins: int = BINS) -> float:
     """Mean gap between confidence and accuracy over bins of equal width, weighted by size (Guo et al. 2017)."""
     return _gap(confidence, correct, _bin_of(confidence, bins))
 
 
-def adaptive_calibration_error(confidence: Floats, correct: Bools, bins: int = BINS) -> float:
+def adaptive_calibration_error(confidence: Floats, correct: Flags, bins: int = BINS) -> float:
     """Do the same over bins of equal size, so that no bin is empty or nearly so (Nguyen and O'Connor 2015)."""
     place = np.empty(len(confidence), np.int64)
     place[np.argsort(confidence, kind="stable")] = np.arange(len(confidence)) * bins // len(confidence)
     return _gap(confidence, correct, place)
 
 
-def reliability(confidence: Floats, correct: Bools, bins: int = BINS) -> list[dict[str, Any]]:
+def reliability(confidence: Floats, correct: Flags, bins: int = BINS) -> list[dict[str, Any]]:
     """Return the reliability diagram: each bin that is not empty, with its mean confidence and accuracy."""
     place = _bin_of(confidence, bins)
     return [
@@ -94,7 +89,7 @@ def _bin_of(confidence: Floats, bins: int) -> Ints:
     return np.clip(np.ceil(confidence * bins).astype(np.int64) - 1, 0, bins - 1)
 
 
-def _gap(confidence: Floats, correct: Bools, place: Ints) -> float:
+def _gap(confidence: Floats, correct: Flags, place: Ints) -> float:
     sizes = np.bincount(place)
     gaps = np.abs(np.bincount(place, weights=confidence) - np.bincount(place, weights=correct.astype(np.float64)))
     return float(gaps.sum() / sizes.sum())

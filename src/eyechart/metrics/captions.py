@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from statistics import fmean
 
 from eyechart.metrics.cells import as_text
-from eyechart.metrics.ptb import ptb_tokens
+from eyechart.metrics.ptb import ptb_text
 
 Ngram = tuple[str, ...]
 Tokens = Sequence[str]
@@ -18,11 +18,7 @@ CIDER_SIGMA = 6.0
 _TINY, _SMALL = 1e-15, 1e-9
 
 
-def _ptb_text(text: str) -> str:
-    return " ".join(ptb_tokens(text))
-
-
-TOKENIZERS: dict[str, Callable[[str], str]] = {"whitespace": str, "ptb": _ptb_text}
+TOKENIZERS: dict[str, Callable[[str], str]] = {"whitespace": str, "ptb": ptb_text}
 """How a caption becomes words between spaces: as it is (VLMEvalKit), or as in COCO's evaluation."""
 
 

@@ -1,7 +1,7 @@
 """Circular evaluation: asking a multiple-choice question once per rotation of its options."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from eyechart.metrics.cells import LETTERS, Row, as_text, is_missing, options_of
 
@@ -74,19 +74,7 @@ def row_index(row: Row) -> int:
     return int(text)
 
 
-def circular_groups(rows: Iterable[Row]) -> dict[int, list[Row]]:
-    """Group the rotations of each question by `g_index`, or by the index modulo a million."""
-    groups: dict[int, list[Row]] = {}
-    for row in rows:
-        given = row.get("g_index")
-        group = row_index(row) % GROUP_SIZE if is_missing(given) else row_index({"index": given})
-        groups.setdefault(group, []).append(row)
-    return groups
-
-
-def circular_hit(choices: Sequence[str | None], answers: Sequence[str]) -> int | None:
-    """Judge a group: 0 if any decided choice is wrong, 1 if all are right, None if only a judge can tell."""
-    decided = [(choice, answer) for choice, answer in zip(choices, answers, strict=True) if choice is not None]
-    if any(choice != answer for choice, answer in decided):
-        return 0
-    return 1 if len(decided) == len(choices) else None
+def question_of(row: Row) -> int:
+    """Return the number of the question that a row is a rotation of: its `g_index`, or its index modulo a million."""
+    given = row.get("g_index")
+    return row_index(row) % GROUP_SIZE if is_missing(given) else row_index({"index": given})

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eyechart.metrics.vectors import Vectors, distinct_rows, zero_rows
+from eyechart.metrics.vectors import Flags, Ints, Vectors, distinct_rows, zero_rows
 
 BLOCK_BYTES = 2 * 1024 * 1024
 """Scores are made in blocks of rows of at most this size."""
-
-Ints = NDArray[np.int64]
+TOP = 5
+"""How many of the best classes are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class LabelRanking:
     ranks: Ints
     """1 is best; a class that ties with the true one stands before it."""
     top: Ints
-    """The best classes, shape (n, k), equal scores in class order."""
+    """The `TOP` best classes, equal scores in class order."""
     top_scores: Vectors
     label_scores: Vectors
     ties: int
@@ -46,7 +46,7 @@ class _Candidates:
     """For each class, how many have its name and its vector, itself included."""
     place: Ints
     """For each class, how many of those stand before it."""
-    zero: NDArray[np.bool_]
+    zero: Flags
 
     @classmethod
     def of(cls, classes: Vectors, names: Sequence[str] | None) -> _Candidates:
@@ -61,9 +61,7 @@ class _Candidates:
         return cls(columns, column, copies, twins, np.array(place, np.int64), zero_rows(classes))
 
 
-def rank_labels(
-    images: Vectors, classes: Vectors, labels: Ints, names: Sequence[str] | None = None, *, top: int = 5
-) -> LabelRanking:
+def rank_labels(images: Vectors, classes: Vectors, labels: Ints, names: Sequence[str] | None = None) -> LabelRanking:
     """Rank all classes by cosine for each image and find the true one.
 
     Classes of one name and one vector are the same candidate listed twice: they stand in class order, so the first
@@ -76,10 +74,9 @@ def rank_labels(
         classes: Unit vectors of the classes, (c, d).
         labels: The true class of each image.
         names: The names of the classes; without them, all are different.
-        top: How many best classes to return.
     """
     those = _Candidates.of(classes, names)
-    top = min(top, len(classes))
+    top = min(TOP, len(classes))
     n = len(images)
     ranks, best = np.empty(n, np.int64), np.empty((n, top), np.int64)
     best_scores, own_scores = np.empty((n, top), np.float32), np.empty(n, np.float32)
@@ -100,9 +97,7 @@ def rank_labels(
     return LabelRanking(ranks, best, best_scores, own_scores, ties)
 
 
-def first_choices(
-    images: Vectors, classes: Vectors, labels: Ints, names: Sequence[str] | None = None
-) -> NDArray[np.bool_]:
+def first_choices(images: Vectors, classes: Vectors, labels: Ints, names: Sequence[str] | None = None) -> Flags:
     """Tell for each image whether the true class ranks first; the same as `rank_labels`, and nothing else of it."""
     those = _Candidates.of(classes, names)
     alone = (those.place == 0) & (those.copies[those.column] == those.twins)
@@ -117,18 +112,17 @@ def first_choices(
     return np.asarray(out & possible[labels], bool) if len(classes) > 1 else np.ones(len(images), bool)
 
 
-def rank_scores(scores: Vectors, labels: Ints, *, top: int = 5) -> LabelRanking:
+def rank_scores(scores: Vectors, labels: Ints) -> LabelRanking:
     """Rank classes by given scores, shape (n, classes), such as a probe's. Every tie counts against the label.
 
     A label beyond the columns (a class that was never learnt) stands behind all of them.
     """
-    top = min(top, scores.shape[1])
     inside = labels < scores.shape[1]
     own = np.take_along_axis(scores, np.where(inside, labels, 0)[:, None], axis=1)
     reached = (scores >= own).sum(axis=1)
     ranks = np.where(inside, reached, scores.shape[1] + 1)
     ties = int((inside & (reached > (scores > own).sum(axis=1) + 1)).sum())
-    best, best_scores = _top(scores, top)
+    best, best_scores = _top(scores, min(TOP, scores.shape[1]))
     own_scores = np.where(inside, own[:, 0], -np.inf).astype(np.float32)
     return LabelRanking(ranks.astype(np.int64), best, best_scores, own_scores, ties)
 
@@ -156,14 +150,14 @@ def _top(scores: Vectors, k: int) -> tuple[Ints, Vectors]:
     return order, np.take_along_axis(scores, order, axis=1)
 
 
-def per_class_recall(correct: NDArray[np.bool_], labels: Ints, n_classes: int) -> dict[int, float]:
+def per_class_recall(correct: Flags, labels: Ints, n_classes: int) -> dict[int, float]:
     """Return the share of correct samples for every class that occurs in the labels."""
     total = np.bincount(labels, minlength=n_classes)
     hits = np.bincount(labels, weights=correct.astype(np.float64), minlength=n_classes)
     return {int(i): float(hits[i] / total[i]) for i in np.flatnonzero(total)}
 
 
-def average_precision(scores: NDArray[np.floating[Any]], present: NDArray[np.bool_]) -> float:
+def average_precision(scores: NDArray[np.floating[Any]], present: Flags) -> float:
     """Non-interpolated average precision of one class: mean precision at each positive, in order of score.
 
     Among equal scores the negatives come first. Without ties this is sklearn's ``average_precision_score``.
@@ -172,9 +166,7 @@ def average_precision(scores: NDArray[np.floating[Any]], present: NDArray[np.boo
     return float(np.mean(np.arange(1, len(places) + 1) / (places + 1))) if len(places) else float("nan")
 
 
-def ranked_positives(
-    scores: NDArray[np.floating[Any]], present: NDArray[np.bool_]
-) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def ranked_positives(scores: NDArray[np.floating[Any]], present: Flags) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Order samples by falling score, the negatives first among equals; return the order and the positives' places."""
     order = np.lexsort((present, -scores))
     return order, np.flatnonzero(present[order])

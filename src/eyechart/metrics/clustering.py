@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
+from eyechart.metrics.vectors import Floats, Ints
 
 
 def contingency(clusters: Ints, labels: Ints) -> Ints:
@@ -91,5 +89,5 @@ def _shortest_paths(cost: Floats) -> Ints:
     return out
 
 
-def _pairs(counts: NDArray[np.int64] | np.int64) -> float:
+def _pairs(counts: Ints | np.int64) -> float:
     return float(np.sum(np.asarray(counts, np.float64) * (np.asarray(counts, np.float64) - 1)) / 2)

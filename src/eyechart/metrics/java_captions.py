@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Sequence
 from importlib.util import find_spec
 
-from eyechart.metrics.ptb import ptb_tokens
+from eyechart.metrics.ptb import ptb_text
 
 
 def why_not() -> str:
@@ -27,8 +27,8 @@ def score_with_java(
     from pycocoevalcap.meteor.meteor import Meteor
     from pycocoevalcap.spice.spice import Spice
 
-    results = {i: [" ".join(ptb_tokens(text))] for i, text in enumerate(predictions)}
-    truths = {i: [" ".join(ptb_tokens(text)) for text in texts] for i, texts in enumerate(references)}
+    results = {i: [ptb_text(text)] for i, text in enumerate(predictions)}
+    truths = {i: [ptb_text(text) for text in texts] for i, texts in enumerate(references)}
     scores: dict[str, float] = {}
     problems: list[str] = []
     for name, make in (("METEOR", Meteor), ("SPICE", Spice)):

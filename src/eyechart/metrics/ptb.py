@@ -80,6 +80,11 @@ def ptb_tokens(text: str) -> list[str]:
     return [word for token in found for word in token.split(" ") if word not in DROPPED and word != '"']
 
 
+def ptb_text(text: str) -> str:
+    """Return the `ptb_tokens` of a caption between single spaces."""
+    return " ".join(ptb_tokens(text))
+
+
 def _named(token: str) -> str:
     if token in {"---", "----"}:
         return "--"

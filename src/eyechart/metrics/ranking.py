@@ -14,11 +14,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from eyechart.errors import ModelError
 from eyechart.metrics.search import LOWEST, Gallery, Positives, RankCounter, tiles
-from eyechart.metrics.vectors import Vectors
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
+from eyechart.metrics.vectors import Flags, Floats, Ints, Vectors
 
 NOT_FOUND = np.iinfo(np.int64).max
 """The rank of a relevant item that is not in the answer at all."""
@@ -34,11 +32,11 @@ class RelevantRanks:
     """How relevant each item is; 1 everywhere if relevance is yes or no."""
     starts: Ints
     """The first entry of each query; no query is without a relevant item."""
-    tied: NDArray[np.bool_]
+    tied: Flags
     """For each query, whether a less relevant item has the same score as one of its relevant items."""
 
     @classmethod
-    def from_rows(cls, query: Ints, ranks: Ints, gains: Floats, tied: NDArray[np.bool_]) -> RelevantRanks:
+    def from_rows(cls, query: Ints, ranks: Ints, gains: Floats, tied: Flags) -> RelevantRanks:
         """Make the value from one row per relevant item, in any order; ``tied`` has one entry per query."""
         order = np.lexsort((ranks, query))
         return cls(ranks[order], gains[order], np.searchsorted(query[order], np.arange(len(tied))), tied)
@@ -72,7 +70,7 @@ def rank_relevant(
     place = np.arange(len(own)) - positives.starts[query]
     layers = [np.flatnonzero(place == offset) for offset in range(int(place.max()) + 1)]
     counters = [RankCounter(searched, query[at], own[at], positives.items[at]) for at in layers]
-    for tile in tiles(queries, gallery, positives):
+    for tile in tiles(searched, positives):
         for counter in counters:
             counter.count(tile)
     above, equal = np.empty(len(own), np.int64), np.empty(len(own), np.int64)
@@ -92,7 +90,12 @@ def rank_in_lists(items: Ints, scores: Floats, positives: Positives, gains: Floa
         scores: Shape (queries, k): their scores.
         positives: The relevant items of each query, found or not.
         gains: How relevant each of them is, above 0; without it, 1.
+
+    Raises:
+        ModelError: If a score is NaN, which nothing would stand before.
     """
+    if np.isnan(scores).any():
+        raise ModelError("The scores of a ranking hold NaN.", advice="Check the reranker's weights and precision.")
     row = positives.queries()
     above, equal = np.full(len(row), NOT_FOUND), np.zeros(len(row), np.int64)
     own = np.full(len(row), -np.inf)

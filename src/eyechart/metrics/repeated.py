@@ -12,9 +12,9 @@ from fractions import Fraction
 from math import comb
 
 import numpy as np
-from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
+from eyechart.metrics.vectors import Ints
+
 Ways = Mapping[tuple[int, int], int]
 """How many sets of m texts occur s times together, by (m, s)."""
 Own = tuple[tuple[int, int], ...]

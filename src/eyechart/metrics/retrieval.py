@@ -6,21 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from eyechart.metrics.search import (
-    DENSE,
-    FLOAT64_SHARE,
-    Floats,
-    Gallery,
-    Ints,
-    Positives,
-    RankCounter,
-    dots,
-    rounding_error,
-    tiles,
-)
-from eyechart.metrics.vectors import Flags, Vectors, distinct_rows, zero_rows
-
-__all__ = ["Positives", "Ranks", "hit_rate", "rank_both_ways", "rank_positives", "top_items"]
+from eyechart.metrics.search import DENSE, FLOAT64_SHARE, Gallery, Positives, RankCounter, dots, rounding_error, tiles
+from eyechart.metrics.vectors import Flags, Floats, Ints, Vectors, distinct_rows, in_range, zero_rows
 
 BLOCK_BYTES = 64 * 1024 * 1024
 """The best items are looked for in blocks of scores of at most this size, whatever the size of the gallery."""
@@ -46,8 +33,8 @@ def rank_positives(queries: Vectors, gallery: Vectors, positives: Positives) -> 
     depend on tiles, threads or the linear algebra library: see `eyechart.metrics.search`.
     """
     searched = Gallery(queries, gallery)
-    counter = _counter(searched, positives, searched.own_scores(positives))
-    for tile in tiles(queries, gallery, positives):
+    counter = _counter(searched, positives)
+    for tile in tiles(searched, positives):
         counter.count(tile)
     return _ranks(counter)
 
@@ -68,17 +55,16 @@ def rank_both_ways(images: Vectors, texts: Vectors, owner: Ints, text: Ints | No
     to_images = Positives.of_pairs(text, owner, len(texts))
     to_texts = Positives.of_pairs(owner, text, len(images))
     for_texts, for_images = Gallery(texts, images), Gallery(images, texts)
-    by_text = _counter(for_texts, to_images, for_texts.own_scores(to_images))
-    by_image = _counter(for_images, to_texts, for_images.own_scores(to_texts))
-    for tile in tiles(texts, images, to_images):
+    by_text, by_image = _counter(for_texts, to_images), _counter(for_images, to_texts)
+    for tile in tiles(for_texts, to_images):
         by_text.count(tile)
         by_image.count(tile.turned)
     return _ranks(by_text), _ranks(by_image)
 
 
-def _counter(searched: Gallery, positives: Positives, own: Floats) -> RankCounter:
+def _counter(searched: Gallery, positives: Positives) -> RankCounter:
     """Count what reaches the best right answer of each query."""
-    query = positives.queries()
+    query, own = positives.queries(), searched.own_scores(positives)
     best = np.maximum.reduceat(own, positives.starts)
     at = np.empty(len(best), np.int64)
     # Of several right answers with the best score any will do.
@@ -91,18 +77,14 @@ def _ranks(counter: RankCounter) -> Ranks:
     return Ranks(counter.above + counter.equal + 1, counter.tied)
 
 
-def hit_rate(ranks: Ints, k: int) -> float:
-    """Return the share of queries with a right answer among the first ``k``: CLIP's "recall@k"."""
-    return float(np.mean(ranks <= k))
-
-
-def top_items(queries: Vectors, gallery: Vectors, k: int) -> tuple[Ints, Vectors]:
-    """Return the ``k`` best gallery items of each query with their scores, equal ones in the gallery's order.
+def top_items(queries: Vectors, gallery: Vectors, k: int) -> Ints:
+    """Return the ``k`` best gallery items of each query, equal ones in the gallery's order.
 
     The order is that of float64 scores, as in `rank_positives`.
     """
     k = min(k, len(gallery))
-    items, values = np.empty((len(queries), k), np.int64), np.empty((len(queries), k), np.float32)
+    queries, gallery = in_range(queries), in_range(gallery)
+    items = np.empty((len(queries), k), np.int64)
     first, number, copies = distinct_rows(gallery)
     members = np.argsort(number, kind="stable")
     distinct = gallery if len(first) == len(gallery) else gallery[first]
@@ -117,9 +99,8 @@ def top_items(queries: Vectors, gallery: Vectors, k: int) -> tuple[Ints, Vectors
         query, score = np.repeat(query, times), np.repeat(score, times)
         order = np.lexsort((item, -score, query))
         heads = np.searchsorted(query, np.arange(rows.stop - start))
-        chosen = order[heads[:, None] + np.arange(k)]
-        items[rows], values[rows] = item[chosen], score[chosen]
-    return items, values
+        items[rows] = item[order[heads[:, None] + np.arange(k)]]
+    return items
 
 
 def _best_rows(queries: Vectors, gallery: Vectors, k: int) -> tuple[Ints, Ints, Floats]:

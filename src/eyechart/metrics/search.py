@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from functools import cache, partial
 
 import numpy as np
-from numpy.typing import NDArray
 
-from eyechart.metrics.vectors import Flags, Vectors, distinct_rows, zero_rows
+from eyechart.metrics.vectors import Flags, Floats, Ints, Vectors, distinct_rows, in_range, zero_rows
 
 PAIRS_BYTES = 8 * 1024 * 1024
 """Single pairs are multiplied in blocks of about this size."""
@@ -17,13 +16,12 @@ TILE = (512, 8192)
 """Rows and columns of the part of the score matrix that exists at a time."""
 DENSE = 128
 """If more than one pair in this many needs float64, the whole tile is computed so."""
+SMALLEST = 2.0**-149
+"""The least number that float32 holds; smaller products vanish."""
 FLOAT64_SHARE = 2.0**-29
 """How much less float64 rounds than float32."""
 LOWEST = -1e30
 """The score of a right answer whose vector, or whose query's, is zero: everything wrong stands before it."""
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +36,6 @@ class Positives:
     def one_each(cls, items: Ints) -> Positives:
         """Each query has exactly one right answer."""
         return cls(items, np.arange(len(items)))
-
-    @classmethod
-    def inverse(cls, owner: Ints, n: int) -> Positives:
-        """Query q has every item whose owner is q as right answer (captions of an image)."""
-        return cls.of_pairs(owner, np.arange(len(owner)), n)
 
     @classmethod
     def of_pairs(cls, query: Ints, item: Ints, n: int) -> Positives:
@@ -63,9 +56,9 @@ class Gallery:
     """Queries and the items that they search, with what all counts need to know of them."""
 
     def __init__(self, queries: Vectors, items: Vectors) -> None:
-        self.queries, self.items = queries, items
+        self.queries, self.items = in_range(queries), in_range(items)
         _, self.same, _ = distinct_rows(items)
-        self.error: Floats = rounding_error(queries, items)
+        self.error: Floats = rounding_error(self.queries, self.items)
 
     def own_scores(self, positives: Positives) -> Floats:
         """Return the score of each right answer, in the order of ``positives``."""
@@ -154,8 +147,9 @@ class RankCounter:
         return np.bincount(target, minlength=len(self.own))
 
 
-def tiles(queries: Vectors, gallery: Vectors, positives: Positives) -> Iterator[Tile]:
+def tiles(searched: Gallery, positives: Positives) -> Iterator[Tile]:
     """Yield the score matrix in parts. Each part overwrites the last."""
+    queries, gallery = searched.queries, searched.items
     height, width = TILE
     owner = positives.queries()
     ends = np.append(positives.starts, len(positives.items))
@@ -201,11 +195,12 @@ def dots(queries: Vectors, gallery: Vectors, rows: Ints, columns: Ints) -> Float
 
 def rounding_error(queries: Vectors, gallery: Vectors) -> Floats:
     """Bound how far a float32 product with any item can be from the exact one, for each query."""
-    bound: Floats = (gallery.shape[1] + 1) * 2.0**-24 * _lengths(queries) * _lengths(gallery).max(initial=0)
+    relative = 2.0**-24 * _lengths(queries) * _lengths(gallery).max(initial=0)
+    bound: Floats = (gallery.shape[1] + 1) * (relative + SMALLEST)
     return bound
 
 
 def _lengths(vectors: Vectors) -> Floats:
     """Return the length of each row, a little more rather than less."""
-    lengths: Floats = np.sqrt(np.einsum("ij,ij->i", vectors, vectors).astype(np.float64)) * 1.001
+    lengths: Floats = np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64)) * 1.001
     return lengths

@@ -6,11 +6,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from eyechart.metrics.vectors import Vectors, zero_rows
-
-Bools = NDArray[np.bool_]
+from eyechart.metrics.vectors import Flags, Vectors, zero_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +31,7 @@ def pair_scores(images: Vectors, texts: Vectors) -> Vectors:
     return scores
 
 
-def choose(scores: Vectors, right: Bools) -> Verdict | None:
+def choose(scores: Vectors, right: Flags) -> Verdict | None:
     """Judge the choice of a column for each row that has right and wrong columns; None if no row has both.
 
     With one right column this is the strict inequality of Winoground and SugarCrepe: a constant scorer gets nothing.
@@ -53,7 +50,7 @@ def choose(scores: Vectors, right: Bools) -> Verdict | None:
     return Verdict(correct, not correct and bool((worst_right >= best_wrong).all()))
 
 
-def chance_choice(right: Bools) -> float:
+def chance_choice(right: Flags) -> float:
     """Return the probability that random scores answer every row of a question that asks."""
     product = 1.0
     for row in right:
@@ -62,7 +59,7 @@ def chance_choice(right: Bools) -> float:
     return product
 
 
-def jaccard(scores: Vectors, right: Bools) -> float:
+def jaccard(scores: Vectors, right: Flags) -> float:
     """Return |chosen and right| / |chosen or right| when as many candidates are chosen as are right (WinoGAViL).
 
     Among equal scores the wrong candidates are chosen first.

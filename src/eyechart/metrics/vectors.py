@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -10,10 +11,14 @@ from numpy.typing import NDArray
 from eyechart.errors import ModelError
 
 Vectors = NDArray[np.float32]
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 PLAIN_LENGTHS = (1e-15, 1e18)
 """Between these, the squares of a float32 row neither vanish nor overflow."""
+PLAIN_NUMBERS = (2.0**-40, 2.0**40)
+"""If the largest number of a matrix is between these, so are its products with others between what float32 can hold."""
 ROUNDING = 2.0**-22
 """How much rows may differ, as a share of their largest number, and still be one row that was scaled or rounded."""
 
@@ -36,7 +41,7 @@ def unit(vectors: Vectors) -> Vectors:
     return out
 
 
-def _unit_of_odd(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+def _unit_of_odd(rows: Floats) -> Floats:
     """Scale rows that are very long, very short or zero, in float64."""
     if not np.isfinite(rows).all():
         bad = int((~np.isfinite(rows).all(axis=-1)).sum())
@@ -44,6 +49,14 @@ def _unit_of_odd(rows: NDArray[np.float64]) -> NDArray[np.float64]:
     norm = np.linalg.norm(rows, axis=-1, keepdims=True)
     np.divide(rows, norm, out=rows, where=norm > 0)
     return rows
+
+
+def in_range(vectors: Vectors) -> Vectors:
+    """Scale all rows by one power of two, if need be, so that their float32 products neither overflow nor vanish."""
+    largest = max(float(vectors.max(initial=0)), -float(vectors.min(initial=0)))
+    if largest == 0 or PLAIN_NUMBERS[0] < largest < PLAIN_NUMBERS[1]:
+        return vectors
+    return np.ldexp(vectors, -math.frexp(largest)[1])
 
 
 def zero_rows(vectors: Vectors) -> Flags:
@@ -60,7 +73,7 @@ def all_alike(vectors: Vectors) -> bool:
     return all(bool((np.abs(vectors[part] - vectors[0]) <= room).all()) for part in parts)
 
 
-def mean_of_units(units: Vectors, starts: NDArray[np.int64]) -> Vectors:
+def mean_of_units(units: Vectors, starts: Ints) -> Vectors:
     """Average unit vectors over consecutive groups and renormalise: prompt ensembling as CLIP does it.
 
     Args:
@@ -72,7 +85,7 @@ def mean_of_units(units: Vectors, starts: NDArray[np.int64]) -> Vectors:
     return unit(np.asarray(sums / sizes[:, None], np.float32))
 
 
-def distinct_rows(vectors: Vectors) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+def distinct_rows(vectors: Vectors) -> tuple[Ints, Ints, Ints]:
     """Find rows that are bit-for-bit equal.
 
     Scores are computed once per distinct row, so that equal candidates tie exactly: a matrix product may round
@@ -105,7 +118,7 @@ def _codes(rows: Vectors) -> NDArray[np.uint64]:
     return np.concatenate([np.empty(0, np.uint64), *(bits[part].astype(np.uint64) @ factors for part in parts)])
 
 
-def _parts(rows: Vectors, chosen: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+def _parts(rows: Vectors, chosen: Ints) -> Iterator[Ints]:
     """Cut the numbers of chosen rows into parts whose rows have a few megabytes."""
     step = max(1, 2**20 // max(1, rows.shape[1]))
     return (chosen[start : start + step] for start in range(0, len(chosen), step))

@@ -1,22 +1,20 @@
 """Multiple choice: tables of one's own, MMMU, MMVP, MMT-Bench, HRBench.
 
-A row has the columns of its TSV file (index, A, B, ..., answer, category, l2-category, split) and a `prediction`;
-`choice`, when present, is the letter that was read from it. Numbers are fractions between 0 and 1, as VLMEvalKit
-reports them.
+A row has the columns of its TSV file (index, A, B, ..., answer, category, l2-category, split) and `hit`, 1 or 0.
+Numbers are fractions between 0 and 1, as VLMEvalKit reports them.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import partial
+from operator import itemgetter
 from statistics import fmean
-from typing import Any
 
 from eyechart.metrics.answers import EXTRACTORS
-from eyechart.metrics.cells import Row, as_score, as_text, is_missing, options_of
-from eyechart.metrics.texts.choices import NO_OPTION, Extraction
+from eyechart.metrics.cells import Row, as_text, is_missing, options_of
+from eyechart.metrics.texts.choices import NO_OPTION
 from eyechart.scorers.judges import ChoiceForm
 from eyechart.scorers.scorer import JUDGE, UNDECIDED, Score, Scorer, pick
-from eyechart.scorers.tables import Rows, by_column, grouped, mean, need
+from eyechart.scorers.tables import Rows, by_column, grouped, mean, need, scored, together, verdicts
 
 MMBENCH_SHORT = {
     "coarse_perception": "CP",
@@ -65,45 +63,6 @@ OTHER_ANSWERS = "Other Answers"
 Table = list[dict[str, object]]
 
 
-def read_choice(row: Row, extractor: str = "vlmeval") -> Extraction:
-    """Return the option a row's prediction chooses; a row's own `choice` (a judge's, say) comes first."""
-    if not is_missing(row.get("choice")):
-        return Extraction(as_text(row["choice"]), "given")
-    return EXTRACTORS[extractor](row.get("prediction"), options_of(row))
-
-
-def mcq(rows: Iterable[Row], extractor: str = "vlmeval") -> dict[str, Any]:
-    """Score multiple-choice rows: `hit` (1 or 0 per index) and `result` (see `report_acc`).
-
-    An undecided prediction is wrong.
-    """
-    found = unique(rows)
-    return report(
-        found,
-        {as_text(row["index"]): int(read_choice(row, extractor).choice == as_text(row["answer"])) for row in found},
-    )
-
-
-def unique(rows: Iterable[Row]) -> Rows:
-    """Return the rows after checking that each has an answer and an index of its own."""
-    found = need(rows, "index", "answer")
-    indices = Counter(as_text(row["index"]) for row in found)
-    if len(indices) < len(found):
-        raise ValueError(f"index {indices.most_common(1)[0][0]} occurs more than once: a prediction must name one row")
-    return found
-
-
-def report(rows: Rows, hits: Mapping[str, int]) -> dict[str, Any]:
-    """Return hits by index, and the table of the rows that have one."""
-    kept = [{**row, "hit": hits[as_text(row["index"])]} for row in rows if as_text(row["index"]) in hits]
-    return {"hit": hits, "result": report_acc(kept)}
-
-
-def mmmu(rows: Iterable[Row], extractor: str = "vlmeval") -> dict[str, Any]:
-    """Score MMMU: `mcq` after each open question became a choice between its answer and any other (`close_open`)."""
-    return mcq([close_open(row) for row in rows], extractor)
-
-
 def close_open(row: Row) -> dict[str, object]:
     """Return a row without options as the choice A = its answer, B = "Other Answers", answer A (MMMU's convention).
 
@@ -123,10 +82,10 @@ def report_acc(rows: Iterable[Row]) -> Table:
     groups = list(by_column(found, "l2-category", "category"))
     table: Table = []
     for split, members in _splits(found):
-        line: dict[str, object] = {"split": split, "Overall": mean(members, _hit)}
+        line: dict[str, object] = {"split": split, "Overall": mean(members, "hit")}
         for name, group in groups:
             within = [row for row in group if _split(row) == split]
-            line[MMBENCH_SHORT.get(name, name)] = mean(within, _hit) if within else None
+            line[MMBENCH_SHORT.get(name, name)] = mean(within, "hit") if within else None
         table.append(line)
     return table
 
@@ -136,20 +95,14 @@ def _split(row: Row) -> str:
 
 
 def _splits(rows: Rows) -> list[tuple[str, Rows]]:
-    return sorted((str(split), members) for split, members in grouped(rows, _split).items())
-
-
-def _hit(row: Row) -> float:
-    return as_score(row["hit"])
+    return sorted(grouped(rows, _split).items(), key=itemgetter(0))
 
 
 def mmvp(rows: Iterable[Row]) -> dict[str, float]:
     """Return MMVP's `Average` over questions and `Overall`: the share of consecutive pairs with both right."""
-    found = need(rows, "hit")
-    if len(found) % 2:
-        raise ValueError(f"MMVP asks its questions in pairs, but there are {len(found)} rows")
-    pairs = [min(_hit(first), _hit(second)) for first, second in zip(found[::2], found[1::2], strict=True)]
-    return {"Average": mean(found, _hit), "Overall": fmean(pairs)}
+    found = need(rows)
+    pairs = verdicts(together(found, 2), "hit")
+    return {"Average": mean(scored(found, "hit"), "hit")} | ({"Overall": fmean(pairs)} if pairs else {})
 
 
 def mmt(rows: Iterable[Row]) -> Table:
@@ -160,10 +113,10 @@ def mmt(rows: Iterable[Row]) -> Table:
     found = need(rows, "hit", "category", "l2-category")
     table: Table = []
     for split, members in [*_splits(found), ("ALL", found)]:
-        line: dict[str, object] = {"split": split, "Overall": mean(members, _hit)}
-        line |= {name: mean(group, _hit) for name, group in by_column(members, "category")}
+        line: dict[str, object] = {"split": split, "Overall": mean(members, "hit")}
+        line |= {name: mean(group, "hit") for name, group in by_column(members, "category")}
         for ability, group in by_column(members, "l2-category"):
-            line[MMT_SHORT.get(ability, ability)] = fmean(mean(task, _hit) for _, task in by_column(group, "category"))
+            line[MMT_SHORT.get(ability, ability)] = fmean(mean(task, "hit") for _, task in by_column(group, "category"))
         table.append(line)
     return table
 
@@ -172,7 +125,8 @@ def hrbench(rows: Iterable[Row]) -> dict[str, float]:
     """Return HRBench's accuracy as `cycle|category`, with `all` for every category and `Average` for every cycle."""
     found = need(rows, "hit", "cycle_category", "category")
     cycles = {
-        name: {"all": mean(members, _hit)} | {kind: mean(group, _hit) for kind, group in by_column(members, "category")}
+        name: {"all": mean(members, "hit")}
+        | {kind: mean(group, "hit") for kind, group in by_column(members, "category")}
         for name, members in by_column(found, "cycle_category")
     }
     kinds = list(dict.fromkeys(kind for scores in cycles.values() for kind in scores))
@@ -189,6 +143,14 @@ class ChoiceScorer(Scorer):
 
     form = ChoiceForm()
     extractors = tuple(EXTRACTORS)
+
+    def prepare(self, row: Row) -> list[dict[str, object]]:
+        """Refuse a row whose answer is no letter of its options: nobody could be right. Published tables stay."""
+        answer, options = as_text(row.get("answer")), options_of(row)
+        if answer not in options and not self.benchmark.url:
+            letters = ", ".join(options) or "none"
+            raise ValueError(f"the answer {answer!r} of index {row.get('index')} is none of its letters: {letters}")
+        return super().prepare(row)
 
     def score(self, row: Row, answer: object) -> Score:
         """Read the chosen letter."""
@@ -215,11 +177,11 @@ class MmmuScorer(ChoiceScorer):
 
     def prepare(self, row: Row) -> list[dict[str, object]]:
         """Close open questions."""
-        return [close_open(row)]
+        return super().prepare(close_open(row))
 
 
-CHOICE = partial(ChoiceScorer, arrange=lambda rows: mcq(rows)["result"])
-MMMU = partial(MmmuScorer, arrange=lambda rows: mcq(rows)["result"])
-MMVP = partial(ChoiceScorer, arrange=mmvp, numbers=pick("Overall"))
+CHOICE = partial(ChoiceScorer, arrange=report_acc)
+MMMU = partial(MmmuScorer, arrange=report_acc)
+MMVP = partial(ChoiceScorer, arrange=mmvp, numbers=pick("Overall"), keeps_unscored=True)
 MMT = partial(ChoiceScorer, arrange=mmt)
 HRBENCH = partial(ChoiceScorer, arrange=hrbench, numbers=pick("Average|all"))

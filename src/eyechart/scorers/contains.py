@@ -6,7 +6,7 @@ from functools import partial
 
 from eyechart.metrics.cells import Row, as_text, text_list
 from eyechart.scorers.scorer import Score, Scorer, pick
-from eyechart.scorers.tables import by_column, mean, need, scored_rows
+from eyechart.scorers.tables import by_column, mean, need
 
 OCRBENCH_FORMULAS = "Handwritten Mathematical Expression Recognition"
 OCRBENCH_GROUPS = {
@@ -26,8 +26,13 @@ OCRBENCH_GROUPS = {
 def ocrbench_hit(row: Row) -> bool:
     """Tell whether a prediction holds one of the answers: formulas without any space, other text without capitals."""
     prediction, answers = as_text(row.get("prediction")), text_list(row["answer"])
-    clean = _formula if as_text(row["category"]) == OCRBENCH_FORMULAS else _line
-    return any(clean(answer) in clean(prediction) for answer in answers)
+    clean = _formula if as_text(row.get("category")) == OCRBENCH_FORMULAS else _line
+    return any(_holds(clean(prediction), clean(answer)) for answer in answers)
+
+
+def _holds(prediction: str, answer: str) -> bool:
+    """Look for an answer; one of which nothing is left is nowhere, not everywhere."""
+    return bool(answer) and answer in prediction
 
 
 def _formula(text: str) -> str:
@@ -41,7 +46,7 @@ def _line(text: str) -> str:
 def ocrbench(rows: Iterable[Row]) -> dict[str, float]:
     """Return OCRBench's counts of hits in its five groups, their sum `Final Score` and a tenth of it, `... Norm`."""
     counts = dict.fromkeys(OCRBENCH_GROUPS.values(), 0)
-    for row in scored_rows(need(rows, "category", "answer"), ocrbench_hit):
+    for row in need(rows, "category"):
         category = as_text(row["category"])
         if category not in OCRBENCH_GROUPS:
             raise ValueError(f"{category!r} is not a category of OCRBench: expected {', '.join(OCRBENCH_GROUPS)}")
@@ -52,7 +57,7 @@ def ocrbench(rows: Iterable[Row]) -> dict[str, float]:
 
 def mtvqa_hit(row: Row) -> bool:
     """Tell whether a prediction holds the answer, both without capitals and dots."""
-    return _undotted(row["answer"]) in _undotted(row.get("prediction"))
+    return _holds(_undotted(row.get("prediction")), _undotted(row["answer"]))
 
 
 def _undotted(value: object) -> str:
@@ -61,9 +66,9 @@ def _undotted(value: object) -> str:
 
 def mtvqa(rows: Iterable[Row]) -> dict[str, float]:
     """Return MTVQA's accuracy per language (`category`) and over all questions (`Average`)."""
-    scored = scored_rows(need(rows, "category", "answer"), mtvqa_hit)
-    groups = {name: 100 * mean(members) for name, members in by_column(scored, "category")}
-    return groups | {"Average": 100 * mean(scored)}
+    found = need(rows, "category")
+    groups = {name: 100 * mean(members) for name, members in by_column(found, "category")}
+    return groups | {"Average": 100 * mean(found)}
 
 
 @dataclass(frozen=True)

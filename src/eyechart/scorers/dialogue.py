@@ -57,4 +57,4 @@ def _turns(rows: Rows) -> dict[str, dict[str, float]]:
     return mmdu([row["grades"] for row in turns] for turns in dialogues.values())  # type: ignore[misc]
 
 
-DIALOGUE = partial(DialogueScorer, arrange=_turns)
+DIALOGUE = partial(DialogueScorer, arrange=_turns, keeps_unscored=True)

@@ -5,12 +5,12 @@ An answer that could not be graded is left out and counted, never taken for 0.
 
 from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from eyechart.metrics.cells import Row, as_text, is_missing
+from eyechart.metrics.cells import Row, as_text
 from eyechart.scorers.judges import GradeForm, JudgeForm
-from eyechart.scorers.scorer import JUDGE, UNDECIDED, Score, Scorer
-from eyechart.scorers.tables import Rows, grouped, mean, need, percentages
+from eyechart.scorers.scorer import UNDECIDED, Score, Scorer
+from eyechart.scorers.tables import Rows, grouped, mean, need, percentages, scored
 
 MMVET_CAPABILITIES = ("rec", "ocr", "know", "gen", "spat", "math")
 
@@ -22,15 +22,15 @@ def mmvet(rows: Iterable[Row]) -> dict[str, dict[str, list[float]]]:
     for it (VLMEvalKit counts it twice).
     """
     found = need(rows, "category")
-    scored = [row for row in found if not is_missing(row.get("score"))]
+    graded = scored(found)
     abilities = {
-        name: [row for row in scored if name in as_text(row["category"]).split(",")] for name in MMVET_CAPABILITIES
+        name: [row for row in graded if name in as_text(row["category"]).split(",")] for name in MMVET_CAPABILITIES
     }
-    combined = grouped(scored, lambda row: as_text(row["category"]).replace(",", "_"))
-    lost = len(found) - len(scored)
+    combined = grouped(graded, lambda row: as_text(row["category"]).replace(",", "_"))
+    lost = len(found) - len(graded)
     return {
-        "score": _mmvet_lines({**abilities, "Overall": scored}, lost),
-        "fine": _mmvet_lines({**{str(name): members for name, members in combined.items()}, "Overall": scored}, lost),
+        "score": _mmvet_lines({**abilities, "Overall": graded}, lost),
+        "fine": _mmvet_lines({**combined, "Overall": graded}, lost),
     }
 
 
@@ -49,10 +49,6 @@ class GradedScorer(Scorer):
         """Leave everything to the judge."""
         return Score(as_text(answer), UNDECIDED, None)
 
-    def judged(self, row: Row, verdict: Any) -> Score:
-        """Take the grade."""
-        return Score(as_text(row.get("prediction")), JUDGE, verdict)
-
 
 GRADED = partial(GradedScorer, arrange=percentages)
-MMVET = partial(GradedScorer, arrange=mmvet)
+MMVET = partial(GradedScorer, arrange=mmvet, keeps_unscored=True)

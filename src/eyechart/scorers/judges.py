@@ -22,6 +22,8 @@ Ask = Callable[[Iterable[Prompt], int], Iterable[tuple[str, Answer]]]
 """Answers prompts; the number tells repeated tries of the same prompt apart."""
 JUDGE_SETTINGS = {"temperature": 0, "max_tokens": 2048}
 """How a judge writes its replies."""
+NO_ANSWER = "NONE"
+"""What a judge replies where a solution gives no answer."""
 
 
 class JudgeForm(ABC):
@@ -135,7 +137,7 @@ class ExtractForm(JudgeForm):
         return (
             "Below are a question and somebody's solution. Reply with the final answer that the solution gives, and "
             "nothing else: the option's letter where there are options, else the number or words. Do not solve the "
-            "question yourself. If the solution gives no answer, reply NONE.\n"
+            f"question yourself. If the solution gives no answer, reply {NO_ANSWER}.\n"
             f"Question: {as_text(row.get('question'))}\n{options}"
             f"Solution: {as_text(row.get('prediction'))}\nFinal answer: "
         )

@@ -39,7 +39,7 @@ def _is_rated(value: object) -> bool:
 
 
 def _llavabench_numbers(rows: Rows) -> dict[str, float]:
-    own, other = mean(rows), mean(rows, lambda row: as_score(row["gpt4_score"]))
+    own, other = mean(rows), mean(rows, "gpt4_score")
     relative = {"Relative Score (main)": round(100 * own / other, 1)} if other else {}
     return relative | {"VLM Score": round(10 * own, 1), "GPT4 Score": round(10 * other, 1)}
 
@@ -79,4 +79,9 @@ class LlavabenchScorer(GradedScorer):
         return dict(score.grades or {})
 
 
-LLAVABENCH = partial(LlavabenchScorer, arrange=llavabench, numbers=pick("Relative Score (main)", within="overall"))
+LLAVABENCH = partial(
+    LlavabenchScorer,
+    arrange=llavabench,
+    numbers=pick("Relative Score (main)", within="overall"),
+    keeps_unscored=True,
+)

@@ -1,6 +1,6 @@
 """Mathematics: MathVista and MathVision. What a rule reads is taken, a judge extracts the rest.
 
-A row has the columns of its TSV file and what was extracted: `res` and `log`. Percentages.
+A row has the columns of its TSV file, what was extracted (`res`), how (`log`) and its `score`. Percentages.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -9,11 +9,11 @@ from functools import partial
 from typing import Any
 
 from eyechart.metrics.answers import infer_choice
-from eyechart.metrics.cells import LETTERS, Row, as_text, text_list
+from eyechart.metrics.cells import LETTERS, Row, as_score, as_text, text_list
 from eyechart.metrics.texts.math_answers import math_equal
-from eyechart.scorers.judges import ExtractForm
+from eyechart.scorers.judges import NO_ANSWER, ExtractForm
 from eyechart.scorers.scorer import JUDGE, UNDECIDED, Score, Scorer
-from eyechart.scorers.tables import Rows, need, score_of, scored_rows
+from eyechart.scorers.tables import Rows, need
 
 PREFETCHED = "Prefetch succeed"
 """The `log` of a row whose answer was read by rule, without a judge."""
@@ -74,7 +74,7 @@ def mathvista(rows: Iterable[Row]) -> MathTable:
     """Return MathVista's table: tot, prefetch, hit, prefetch_rate and acc, overall, per task and per skill."""
     found = need(rows, "task")
     groups = [[as_text(row["task"]), *text_list(row.get("skills"))] for row in found]
-    return _math_table("Task&Skill", found, groups, mathvista_hit)
+    return _math_table("Task&Skill", found, groups)
 
 
 def mathvision_read(row: Row, column: str = "prediction") -> str | None:
@@ -94,14 +94,14 @@ def mathvision_hit(row: Row) -> bool:
 def mathvision(rows: Iterable[Row]) -> MathTable:
     """Return MathVision's table: tot, prefetch, hit, prefetch_rate and acc, overall and per subject (`category`)."""
     found = need(rows, "category")
-    return _math_table("Subject", found, [[as_text(row["category"])] for row in found], mathvision_hit)
+    return _math_table("Subject", found, [[as_text(row["category"])] for row in found])
 
 
-def _math_table(title: str, rows: Rows, groups: Sequence[Sequence[str]], is_right: Callable[[Row], bool]) -> MathTable:
+def _math_table(title: str, rows: Rows, groups: Sequence[Sequence[str]]) -> MathTable:
     """Count rows, rows read by rule and right rows: over all, then in every group a row belongs to, sorted."""
     counts: dict[str, list[int]] = {}
-    for row, names in zip(scored_rows(rows, is_right), groups, strict=True):
-        facts = (1, as_text(row.get("log")) == PREFETCHED, bool(score_of(row)))
+    for row, names in zip(rows, groups, strict=True):
+        facts = (1, as_text(row.get("log")) == PREFETCHED, bool(as_score(row["score"])))
         for name in ("Overall", *names):
             line = counts.setdefault(name, [0, 0, 0])
             line[:] = map(sum, zip(line, facts, strict=True))
@@ -135,8 +135,8 @@ class MathScorer(Scorer):
         return Score(None, UNDECIDED, 0.0) if found is None else self._scored(row, as_text(found), PREFETCHED)
 
     def judged(self, row: Row, verdict: str) -> Score:
-        """Compare what the judge extracted."""
-        return self._scored(row, verdict, JUDGE)
+        """Compare what the judge extracted; `NO_ANSWER` is wrong, whatever options it looks like."""
+        return Score(verdict, JUDGE, 0.0) if verdict == NO_ANSWER else self._scored(row, verdict, JUDGE)
 
     def _scored(self, row: Row, found: str, rule: str) -> Score:
         return Score(found, rule, float(self.hit({**row, "res": found})))

@@ -6,9 +6,8 @@ from functools import partial
 from statistics import fmean
 
 from eyechart.metrics.cells import Row, as_text
-from eyechart.metrics.circular import row_index
 from eyechart.scorers.scorer import UNDECIDED, Score, Scorer, pick
-from eyechart.scorers.tables import Rows
+from eyechart.scorers.tables import Rows, together
 
 CELLS = ("q0_i0", "q0_i1", "q1_i0", "q1_i1")
 """The four rows of a group, in order of their index."""
@@ -45,10 +44,8 @@ def naturalbench(groups: Iterable[Mapping[str, int]]) -> dict[str, float]:
 
 def of_rows(rows: Rows) -> dict[str, float]:
     """Return the four accuracies of rows with what was `extracted`; four rows in a row make a group."""
-    if len(rows) % len(CELLS):
-        raise ValueError(f"NaturalBench asks in groups of four, but there are {len(rows)} rows")
-    said = [int(as_text(row["extracted"])) for row in sorted(rows, key=row_index)]
-    return naturalbench(dict(zip(CELLS, said[i : i + 4], strict=True)) for i in range(0, len(said), 4))
+    said = ([int(as_text(row["extracted"])) for row in group] for group in together(rows, len(CELLS)))
+    return naturalbench(dict(zip(CELLS, group, strict=True)) for group in said)
 
 
 class NaturalbenchScorer(Scorer):

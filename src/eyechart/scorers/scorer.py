@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -44,7 +45,7 @@ NOTHING = pick()
 
 
 @dataclass(frozen=True)
-class Scorer:
+class Scorer(ABC):
     """How one answer is read (a subclass's `score`), and what the table of all of them is."""
 
     benchmark: QuestionBenchmark
@@ -55,6 +56,8 @@ class Scorer:
     """Takes the numbers out of the table that become metrics."""
     primary: str = "accuracy"
     """The metric that stands for the benchmark."""
+    keeps_unscored: bool = False
+    """Whether `arrange` also takes the rows without a readable verdict: it needs whole groups, or counts them."""
 
     form: ClassVar[JudgeForm | None] = None
     """How a judge is asked about answers whose rule is `UNDECIDED`."""
@@ -71,13 +74,13 @@ class Scorer:
         """Bring a row with its ``prediction`` to the form that is scored; a dialogue becomes several rows."""
         return [dict(row)]
 
+    @abstractmethod
     def score(self, row: Row, answer: object) -> Score:
         """Read an answer by rule."""
-        raise NotImplementedError
 
     def judged(self, row: Row, verdict: Any) -> Score:
-        """Take a judge's verdict."""
-        raise NotImplementedError
+        """Take a judge's verdict, which is a grade unless a subclass says otherwise."""
+        return Score(as_text(row.get("prediction")), JUDGE, verdict)
 
     def worth_judging(self, rows: Rows, scores: Sequence[Score]) -> list[int]:
         """Return the positions of the answers that a judge shall read."""

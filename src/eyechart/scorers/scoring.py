@@ -12,7 +12,7 @@ from eyechart.datasets.questions.benchmarks import QuestionBenchmark
 from eyechart.errors import DataError, UsageError, unknown_name
 from eyechart.metrics.cells import Row, as_text
 from eyechart.scorers import scorer_of
-from eyechart.scorers.judges import Judge
+from eyechart.scorers.judges import Judge, JudgeForm
 from eyechart.scorers.scorer import UNREADABLE, Score, Scorer
 
 EXACT = "exact_matching"
@@ -41,7 +41,7 @@ class Scored:
 
     @cached_property
     def table(self) -> Any:
-        """Make the benchmark's own table; answers whose verdict could not be read are not in it.
+        """Make the benchmark's own table; answers whose verdict could not be read are in no number of it.
 
         Raises:
             DataError: If a column that the table needs is missing.
@@ -49,10 +49,10 @@ class Scored:
         kept = [
             {**row, **self.scorer.columns(score)}
             for row, score in zip(self.rows, self.scores, strict=True)
-            if score.rule != UNREADABLE
+            if self.scorer.keeps_unscored or score.rule != UNREADABLE
         ]
         try:
-            return self.scorer.arrange(kept) if kept else {}
+            return self.scorer.arrange(kept) if any(score.rule != UNREADABLE for score in self.scores) else {}
         except ValueError as error:
             raise DataError(f"{self.scorer.benchmark.name} cannot be scored: {error}.") from error
 
@@ -95,15 +95,16 @@ def score_rows(
     scorer = scorer_of(benchmark, extractor)
     check_scoring(scorer, judged=judge is not None)
     _check_rows(scorer, rows)
+    decided_by = EXACT
     try:
         prepared = [turn for row in rows for turn in scorer.prepare(row)]
         scores = [scorer.score(row, row.get("prediction")) for row in prepared]
         disagreement = _disagreement(scorer, prepared, scores)
         if judge is not None and scorer.form is not None:
-            _judge(scorer, prepared, scores, judge)
+            decided_by = judge.name
+            _judge(scorer, scorer.form, judge, prepared, scores)
     except ValueError as error:
         raise DataError(f"{benchmark.name} cannot be scored: {error}.") from error
-    decided_by = judge.name if judge is not None and scorer.form is not None else EXACT
     return Scored(scorer, prepared, scores, decided_by, disagreement)
 
 
@@ -139,12 +140,10 @@ def _check_rows(scorer: Scorer, rows: Sequence[Row]) -> None:
         raise DataError(f"{name}: {unknown} of {len(rows)} rows have no answer.")
 
 
-def _judge(scorer: Scorer, rows: Sequence[Row], scores: list[Score], judge: Judge) -> None:
+def _judge(scorer: Scorer, form: JudgeForm, judge: Judge, rows: Sequence[Row], scores: list[Score]) -> None:
     """Replace what no rule could read by the judge's verdicts."""
-    if scorer.form is None:
-        return
     wanted = scorer.worth_judging(rows, scores)
-    verdicts = judge.verdicts(scorer.form, [(str(i), rows[i]) for i in wanted])
+    verdicts = judge.verdicts(form, [(str(i), rows[i]) for i in wanted])
     for i in wanted:
         verdict = verdicts[str(i)]
         scores[i] = Score(None, UNREADABLE, None) if verdict is None else scorer.judged(rows[i], verdict)

@@ -1,11 +1,16 @@
 """Means over groups of rows, shared by the scorers."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from functools import partial
+from operator import itemgetter
 from statistics import fmean
+from typing import TypeVar
 
 from eyechart.metrics.cells import Row, as_score, as_text, is_missing
+from eyechart.metrics.circular import row_index
 
 Rows = Sequence[Row]
+Key = TypeVar("Key", bound=Hashable)
 
 
 def need(rows: Iterable[Row], *columns: str) -> Rows:
@@ -20,26 +25,52 @@ def need(rows: Iterable[Row], *columns: str) -> Rows:
     return found
 
 
-def score_of(row: Row) -> float:
-    """Return a row's score as a number between 0 and 1."""
-    return as_score(row["score"])
+def mean(rows: Iterable[Row], column: str = "score") -> float:
+    """Return the mean of a column over rows."""
+    return fmean(as_score(row[column]) for row in rows)
 
 
-def scored_rows(rows: Iterable[Row], score: Callable[[Row], float]) -> list[dict[str, object]]:
-    """Return the rows with a `score`; what has one already is not scored again."""
-    return [dict(row) if not is_missing(row.get("score")) else {**row, "score": score(row)} for row in rows]
+def scored(rows: Iterable[Row], column: str = "score") -> list[Row]:
+    """Return the rows that have a score, or a value in another column."""
+    return [row for row in rows if not is_missing(row.get(column))]
 
 
-def mean(rows: Iterable[Row], value: Callable[[Row], float] = score_of) -> float:
-    """Return the mean of a value over rows."""
-    return fmean(map(value, rows))
+def all_right(rows: Rows, column: str = "score") -> float | None:
+    """Judge rows that count together: 0 if one is wrong, 1 if all are right, None if that rests on unscored ones."""
+    known = scored(rows, column)
+    if any(as_score(row[column]) == 0 for row in known):
+        return 0.0
+    return 1.0 if len(known) == len(rows) else None
 
 
-def grouped(rows: Rows, key: Callable[[Row], object]) -> dict[object, list[Row]]:
+def verdicts(groups: Iterable[Rows], column: str = "score") -> list[float]:
+    """Return `all_right` of each group of rows that has a verdict."""
+    found = (all_right(rows, column) for rows in groups)
+    return [verdict for verdict in found if verdict is not None]
+
+
+def grouped(rows: Rows, key: Callable[[Row], Key]) -> dict[Key, list[Row]]:
     """Return rows by key, keys in order of appearance."""
-    groups: dict[object, list[Row]] = {}
+    groups: dict[Key, list[Row]] = {}
     for row in rows:
         groups.setdefault(key(row), []).append(row)
+    return groups
+
+
+def together(rows: Rows, size: int) -> list[list[Row]]:
+    """Return the groups of rows that a benchmark asks together: so many indices in a row, from the smallest on.
+
+    Raises:
+        ValueError: If one is not whole: who then counts on finds other groups.
+    """
+    ordered = sorted(rows, key=row_index)
+    first = row_index(ordered[0])
+    groups = list(grouped(ordered, lambda row: (row_index(row) - first) // size).values())
+    for group in groups:
+        if len(group) != size:
+            raise ValueError(
+                f"questions are asked in groups of {size}, but that of index {group[0]['index']} has {len(group)}"
+            )
     return groups
 
 
@@ -50,11 +81,14 @@ def by_column(rows: Rows, *columns: str) -> Iterator[tuple[str, list[Row]]]:
     """
     taken: set[str] = set()
     for column in columns:
-        present = [row for row in rows if not is_missing(row.get(column))]
-        groups = grouped(present, lambda row, column=column: as_text(row[column]))  # type: ignore[misc]
-        for name, members in sorted(groups.items(), key=lambda item: str(item[0])):
-            yield (f"{name} ({column})" if name in taken else str(name)), members
-        taken |= {str(name) for name in groups}
+        groups = grouped(scored(rows, column), partial(_cell, column=column))
+        for name, members in sorted(groups.items(), key=itemgetter(0)):
+            yield (f"{name} ({column})" if name in taken else name), members
+        taken |= groups.keys()
+
+
+def _cell(row: Row, column: str) -> str:
+    return as_text(row[column])
 
 
 def percentages(rows: Rows) -> dict[str, float]:

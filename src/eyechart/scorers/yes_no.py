@@ -1,20 +1,19 @@
 """Yes/no questions: MME, POPE, HallusionBench, AMBER, VSR and tables of one's own.
 
-A row has the columns of its TSV file and either a `prediction`, or what was read from it: `extracted`
-("Yes", "No", "Unknown") and `score`. Numbers are percentages unless a docstring says otherwise.
+A row has the columns of its TSV file, `extracted` ("Yes", "No", "Unknown") and `score`. Numbers are percentages.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
-from math import prod
+from statistics import fmean
 
 from eyechart.datasets.questions.benchmarks import IGNORE_CASE
 from eyechart.metrics.answers import YES_NO_EXTRACTORS
-from eyechart.metrics.cells import Row, as_text, is_missing
+from eyechart.metrics.cells import Row, as_text
 from eyechart.scorers.judges import YesNoForm
 from eyechart.scorers.scorer import JUDGE, UNDECIDED, Score, Scorer, pick
-from eyechart.scorers.tables import Rows, by_column, grouped, mean, need, percentages, score_of
+from eyechart.scorers.tables import Rows, by_column, grouped, mean, need, percentages, scored, verdicts
 
 MME_PERCEPTION = (
     "OCR",
@@ -40,43 +39,21 @@ AMBER_KINDS = {
 }
 
 
-def judge_yes_no(rows: Iterable[Row], extractor: str = "vlmeval", ignore_case: bool = False) -> list[dict[str, object]]:
-    """Return the rows with `extracted` and `score`, read from `prediction` where a row does not have them yet.
-
-    The answer column is compared with capitals, as VLMEvalKit does, unless `ignore_case` (its rule for
-    AMBER).
-    """
-    read = YES_NO_EXTRACTORS[extractor]
-    judged = []
-    for row in rows:
-        extracted = row["extracted"] if not is_missing(row.get("extracted")) else read(row.get("prediction"))
-        answer, found = as_text(row.get("answer")), as_text(extracted)
-        same = answer.lower() == found.lower() if ignore_case else answer == found
-        score = row["score"] if not is_missing(row.get("score")) else same
-        judged.append({**row, "extracted": extracted, "score": score})
-    return judged
-
-
-def yes_no(rows: Iterable[Row], extractor: str = "vlmeval") -> dict[str, float]:
-    """Return the accuracy: `Overall`, each category and each l2-category."""
-    return percentages(need(judge_yes_no(rows, extractor)))
-
-
-def mme(rows: Iterable[Row], extractor: str = "vlmeval") -> dict[str, float]:
+def mme(rows: Iterable[Row]) -> dict[str, float]:
     """Return MME's scores: per category the accuracy plus the share of images with both questions right.
 
     `perception` (at most 2000) and `reasoning` (at most 800; the paper calls it cognition) are sums, left
-    out while one of their categories is missing. An image with a single question has no pair:
-    `incomplete_pairs` counts those.
+    out while one of their categories is missing. `incomplete_pairs` counts the images without a pair: those
+    with a single question, and those for which an unscored answer would decide.
     """
-    judged = need(judge_yes_no(rows, extractor), "category", "image_path")
     scores: dict[str, float] = {}
     incomplete = 0
-    for name, members in by_column(judged, "category"):
+    for name, members in by_column(need(rows, "category", "image_path"), "category"):
         images = [group[:2] for group in grouped(members, lambda row: as_text(row["image_path"])).values()]
-        pairs = [prod(map(score_of, pair)) for pair in images if len(pair) == 2]
+        pairs = verdicts(pair for pair in images if len(pair) == 2)
         incomplete += len(images) - len(pairs)
-        scores[name] = 100 * mean(members) + (100 * sum(pairs) / len(pairs) if pairs else 0.0)
+        if known := scored(members):
+            scores[name] = 100 * mean(known) + (100 * sum(pairs) / len(pairs) if pairs else 0.0)
     sums = {
         name: sum(scores[category] for category in categories)
         for name, categories in (("perception", MME_PERCEPTION), ("reasoning", MME_REASONING))
@@ -98,15 +75,16 @@ def _precision_recall_f1(rows: Rows) -> tuple[float, float, float]:
     return precision, recall, 2 * precision * recall / (precision + recall) if hits else 0.0
 
 
-def pope(rows: Iterable[Row], extractor: str = "vlmeval") -> dict[str, dict[str, float]]:
+def pope(rows: Iterable[Row]) -> dict[str, dict[str, float]]:
     """Return POPE's F1 (under the name `Overall`), acc, precision and recall: over all rows and per category.
 
     A row with several categories ("random,popular") counts once in each, and as often in `Overall`. An
     answer that is neither Yes nor No counts as No for precision and recall, and as wrong for acc.
     """
-    judged = need(judge_yes_no(rows, extractor), "answer")
     exploded = [
-        {**row, "category": category or None} for row in judged for category in as_text(row.get("category")).split(",")
+        {**row, "category": category or None}
+        for row in need(rows, "answer")
+        for category in as_text(row.get("category")).split(",")
     ]
     groups: list[tuple[str, Rows]] = [("Overall", exploded), *by_column(exploded, "category")]
     return {name: _pope_numbers(members) for name, members in groups}
@@ -117,30 +95,32 @@ def _pope_numbers(rows: Rows) -> dict[str, float]:
     return {"Overall": 100 * f1, "acc": 100 * mean(rows), "precision": 100 * precision, "recall": 100 * recall}
 
 
-def vsr(rows: Iterable[Row], extractor: str = "vlmeval") -> dict[str, float]:
+def vsr(rows: Iterable[Row]) -> dict[str, float]:
     """Return VSR's precision, recall, acc and f1_score, all times 100 (VLMEvalKit leaves f1_score a fraction)."""
-    judged = need(judge_yes_no(rows, extractor), "answer")
-    precision, recall, f1 = _precision_recall_f1(judged)
-    return {"precision": 100 * precision, "recall": 100 * recall, "acc": 100 * mean(judged), "f1_score": 100 * f1}
+    found = need(rows, "answer")
+    precision, recall, f1 = _precision_recall_f1(found)
+    return {"precision": 100 * precision, "recall": 100 * recall, "acc": 100 * mean(found), "f1_score": 100 * f1}
 
 
-def hallusion(rows: Iterable[Row], extractor: str = "vlmeval") -> dict[str, dict[str, float]]:
+def hallusion(rows: Iterable[Row]) -> dict[str, dict[str, float]]:
     """Return HallusionBench's aAcc, fAcc and qAcc: overall, per category and per l2-category.
 
     aAcc is the accuracy, fAcc the share of figures and qAcc the share of questions answered right
     throughout. Set, figure and question are the fourth to sixth part of the index (VD_illusion_1_0_1_0).
     """
-    judged = need(judge_yes_no(rows, extractor), "index", "l2-category")
-    groups: list[tuple[str, Rows]] = [("Overall", judged), *by_column(judged, "category", "l2-category")]
+    found = need(rows, "index", "l2-category")
+    groups: list[tuple[str, Rows]] = [("Overall", found), *by_column(found, "category", "l2-category")]
     return {name: _hallusion_numbers(members) for name, members in groups}
 
 
 def _hallusion_numbers(rows: Rows) -> dict[str, float]:
-    return {
-        "aAcc": 100 * mean(rows),
-        "fAcc": 100 * _all_right(grouped(rows, lambda row: (as_text(row["l2-category"]), *_ids(row)[:2]))),
-        "qAcc": 100 * _all_right(grouped(rows, lambda row: (as_text(row["l2-category"]), *_ids(row)[::2]))),
+    together = {
+        "aAcc": [[row] for row in rows],
+        "fAcc": grouped(rows, lambda row: (as_text(row["l2-category"]), *_ids(row)[:2])).values(),
+        "qAcc": grouped(rows, lambda row: (as_text(row["l2-category"]), *_ids(row)[::2])).values(),
     }
+    known = {name: verdicts(groups) for name, groups in together.items()}
+    return {name: 100 * fmean(found) for name, found in known.items() if found}
 
 
 def _ids(row: Row) -> tuple[str, str, str]:
@@ -150,14 +130,10 @@ def _ids(row: Row) -> tuple[str, str, str]:
     return parts[3], parts[4], parts[5]
 
 
-def _all_right(groups: dict[object, list[Row]]) -> float:
-    return sum(all(score_of(row) for row in members) for members in groups.values()) / len(groups)
-
-
-def amber(rows: Iterable[Row], extractor: str = "vlmeval") -> dict[str, float]:
+def amber(rows: Iterable[Row]) -> dict[str, float]:
     """Return AMBER's accuracy per kind (Attribute, Existence, Relation) and their plain mean `Avg ACC`."""
-    judged = need(judge_yes_no(rows, extractor, ignore_case=True), "category")
-    kinds = [{**row, "category": AMBER_KINDS.get(as_text(row["category"]), row["category"])} for row in judged]
+    found = need(rows, "category")
+    kinds = [{**row, "category": AMBER_KINDS.get(as_text(row["category"]), row["category"])} for row in found]
     scores = {name: 100 * mean(members) for name, members in by_column(kinds, "category")}
     return scores | {"Avg ACC": sum(scores.values()) / len(scores)}
 
@@ -195,9 +171,11 @@ def _pope_overall(table: dict[str, dict[str, float]]) -> dict[str, float]:
     return {name: table["Overall"][column] / 100 for name, column in names.items()} if table else {}
 
 
-YES_NO = partial(YesNoScorer, arrange=yes_no)
-MME = partial(YesNoScorer, arrange=mme, numbers=pick("perception", "reasoning"))
+YES_NO = partial(YesNoScorer, arrange=percentages)
+MME = partial(YesNoScorer, arrange=mme, numbers=pick("perception", "reasoning"), keeps_unscored=True)
 POPE = partial(YesNoScorer, arrange=pope, numbers=_pope_overall)
-HALLUSION = partial(YesNoScorer, arrange=hallusion, numbers=pick("aAcc", "fAcc", "qAcc", within="Overall"))
+HALLUSION = partial(
+    YesNoScorer, arrange=hallusion, numbers=pick("aAcc", "fAcc", "qAcc", within="Overall"), keeps_unscored=True
+)
 AMBER = partial(YesNoScorer, arrange=amber, numbers=pick("Avg ACC"), ignores_case=True)
 VSR = partial(YesNoScorer, arrange=vsr, numbers=pick("precision", "recall", "f1_score"))

@@ -4,7 +4,8 @@ Every interval has a confidence `level` (0.95); one that cannot hold is None: "t
 [0, 1], never per cent.
 """
 
-from eyechart.stats.chance import chance_accuracy, chance_hit_rate, chance_normalised
+from eyechart.metrics.ranking_chance import chance_hit_rate
+from eyechart.stats.chance import chance_accuracy, chance_normalised
 from eyechart.stats.correlation import correlation_interval
 from eyechart.stats.intervals import Interval, mean_interval, proportion
 from eyechart.stats.paired import PairedTest, paired_test
@@ -16,7 +17,7 @@ from eyechart.stats.precision import (
 from eyechart.stats.quantiles import normal_quantile, student_quantile
 from eyechart.stats.ranks import RankInterval, not_separable_from_best, rank_intervals
 from eyechart.stats.recall import mean_recall_interval
-from eyechart.stats.significance import discordant, holm, mcnemar_exact, smallest_detectable_difference
+from eyechart.stats.significance import discordant, holm, smallest_detectable_difference
 
 __all__ = [
     "Interval",
@@ -29,7 +30,6 @@ __all__ = [
     "correlation_interval",
     "discordant",
     "holm",
-    "mcnemar_exact",
     "mean_average_precision",
     "mean_interval",
     "mean_recall_interval",

@@ -1,9 +1,5 @@
 """What a scorer that knows nothing would get."""
 
-from eyechart.metrics.ranking_chance import chance_hit_rate
-
-__all__ = ["chance_accuracy", "chance_hit_rate", "chance_normalised"]
-
 
 def chance_accuracy(n_classes: int, k: int = 1) -> float:
     """Expected top-k accuracy of a random order of the classes: k of n, at most 1."""

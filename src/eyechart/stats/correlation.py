@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from eyechart.metrics.correlation import mean_ranks, pearson
-from eyechart.stats.intervals import FloatArray, Interval
+from eyechart.metrics.vectors import Floats
+from eyechart.stats.intervals import Interval
 from eyechart.stats.quantiles import two_sided_z
 
 _FEWEST_PAIRS = 8
@@ -39,7 +40,7 @@ def correlation_interval(
     return Interval(math.tanh(middle - half), math.tanh(middle + half))
 
 
-def _influences(a: FloatArray, b: FloatArray, value: float, *, of_ranks: bool) -> FloatArray:
+def _influences(a: Floats, b: Floats, value: float, *, of_ranks: bool) -> Floats:
     """What each pair adds to the correlation, times n; a pair also moves the ranks of all that stand above it."""
     u, v = ((side - side.mean()) / side.std() for side in (a, b))
     out = u * v - value * (u**2 + v**2) / 2
@@ -48,7 +49,7 @@ def _influences(a: FloatArray, b: FloatArray, value: float, *, of_ranks: bool) -
     return np.asarray(out)
 
 
-def _through_ranks(ranks: FloatArray, slopes: FloatArray) -> FloatArray:
+def _through_ranks(ranks: Floats, slopes: Floats) -> Floats:
     """How a pair moves the correlation by raising the ranks above its own by one, and equal ones by a half."""
     order = np.argsort(ranks, kind="stable")
     above = np.append(np.cumsum(slopes[order][::-1])[::-1], 0.0)

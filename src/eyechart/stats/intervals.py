@@ -10,9 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from eyechart.metrics.vectors import Floats
 from eyechart.stats.quantiles import student_quantile, two_sided_z
-
-FloatArray = NDArray[np.float64]
 
 FEWEST_UNITS = 5.0
 """Independent units (clusters or classes, as many of equal size as tell the same) below which there is no interval."""
@@ -57,7 +56,7 @@ def mean_interval(
 
     None if there are fewer than five clusters of equal size, or clusters as unequal as that: one with half the rows.
     """
-    scores = _as_vector(values) / upper
+    scores = as_vector(values) / upper
     n = scores.size
     if n == 0 or (scores < 0).any() or (scores > 1 + 1e-9).any():
         raise ValueError(f"need at least one score, all between 0 and {upper:g}")
@@ -82,9 +81,7 @@ def mean_interval(
     return _scaled(agresti_coull(mean, rows, widened_z2(level, rows) * student**2), upper)
 
 
-def _clustered_variance(
-    scores: FloatArray, mean: float, index: NDArray[np.intp], sizes: FloatArray, *, binary: bool
-) -> float:
+def _clustered_variance(scores: Floats, mean: float, index: NDArray[np.intp], sizes: Floats, *, binary: bool) -> float:
     """The variance of the mean: half cluster-robust, half from the correlation within clusters."""
     n, clusters = scores.size, sizes.size
     shares = sizes / n
@@ -116,7 +113,7 @@ def widened_z2(level: float, units: float) -> float:
     return two_sided_z(level) ** 2 * (1 + _SMALL_SAMPLES / units**2)
 
 
-def cluster_index(clusters: ArrayLike | None, n: int) -> tuple[NDArray[np.intp], FloatArray]:
+def cluster_index(clusters: ArrayLike | None, n: int) -> tuple[NDArray[np.intp], Floats]:
     """Number the clusters: each row's, and how many rows each has; without clusters each row is its own."""
     if clusters is None:
         return np.arange(n), np.ones(n)
@@ -130,7 +127,8 @@ def _scaled(interval: Interval, upper: float) -> Interval:
     return Interval(interval.low * upper, interval.high * upper)
 
 
-def _as_vector(values: ArrayLike) -> FloatArray:
+def as_vector(values: ArrayLike) -> Floats:
+    """Return a list of finite numbers as an array."""
     vector = np.asarray(values, dtype=np.float64)
     if vector.ndim != 1:
         raise ValueError(f"need a one-dimensional array, not shape {vector.shape}")

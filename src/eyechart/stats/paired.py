@@ -6,7 +6,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from eyechart.stats.intervals import FloatArray, Interval, cluster_index, widened_z2
+from eyechart.metrics.vectors import Floats
+from eyechart.stats.intervals import Interval, as_vector, cluster_index, widened_z2
 from eyechart.stats.quantiles import normal_cdf, two_sided_z
 
 NAME = "paired score test"
@@ -33,8 +34,8 @@ def paired_test(
     `clusters` names each sample's cluster (its image), whose samples need not be independent. Scores lie in [0, 1].
     For rights and wrongs the statistic is McNemar's, (b - c)^2 / (b + c).
     """
-    a, b = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
-    if a.shape != b.shape or a.ndim != 1 or a.size == 0:
+    a, b = as_vector(first), as_vector(second)
+    if a.shape != b.shape or a.size == 0:
         raise ValueError(f"paired samples need two equal, non-empty lists, not {a.shape} and {b.shape}")
     index, sizes = cluster_index(clusters, a.size)
     gains = np.bincount(index, weights=a - b)
@@ -43,9 +44,7 @@ def paired_test(
     return PairedTest(difference, interval, p_value, a.size, sizes.size)
 
 
-def score_test(
-    difference: float, influences: FloatArray, shares: FloatArray, level: float
-) -> tuple[Interval | None, float]:
+def score_test(difference: float, influences: Floats, shares: Floats, level: float) -> tuple[Interval | None, float]:
     """The interval and the p-value of 0 for a mean of independent units.
 
     `influences` says what each unit adds to the difference (their sum is 0), `shares` what part of all rows it has

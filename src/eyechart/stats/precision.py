@@ -3,22 +3,21 @@
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from eyechart.metrics.classification import average_precision, ranked_positives
-from eyechart.stats.intervals import FEWEST_UNITS, FloatArray, Interval, agresti_coull, widened_z2
+from eyechart.metrics.vectors import Flags, Floats
+from eyechart.stats.intervals import FEWEST_UNITS, Interval, agresti_coull, widened_z2
 from eyechart.stats.paired import PairedTest, score_test
-
-Bools = NDArray[np.bool_]
 
 
 class _Precision(NamedTuple):
     """Mean average precision, with what the images and the positives say of its spread."""
 
     value: float
-    influences: FloatArray
+    influences: Floats
     """What each image adds to it; they sum to 0."""
-    positives: FloatArray
+    positives: Floats
     """How many each class has that has any."""
 
 
@@ -60,7 +59,7 @@ def paired_average_precision(
     return PairedTest(difference, interval, p_value, n, n)
 
 
-def _jackknife(values: FloatArray, present: Bools) -> _Precision:
+def _jackknife(values: Floats, present: Flags) -> _Precision:
     """Compute the mean over classes, and how it moves as each image is left out.
 
     A class that loses its only positive leaves the mean.
@@ -82,7 +81,7 @@ def _jackknife(values: FloatArray, present: Bools) -> _Precision:
     return _Precision(value, influences, present[:, judged].sum(axis=0).astype(np.float64))
 
 
-def _leave_one_out(scores: FloatArray, present: Bools) -> tuple[float, FloatArray]:
+def _leave_one_out(scores: Floats, present: Flags) -> tuple[float, Floats]:
     """One class's average precision, and for each image what it would be without it (NaN: no positive is left).
 
     Leaving out an image moves the positives behind it one place forward; sums from the end give all cases at once.
@@ -105,12 +104,12 @@ def _leave_one_out(scores: FloatArray, present: Bools) -> tuple[float, FloatArra
     return float(precisions.mean()), without
 
 
-def _sums_from_the_end(values: FloatArray) -> FloatArray:
+def _sums_from_the_end(values: Floats) -> Floats:
     """For each place the sum from there on; one more place than values."""
     return np.append(np.cumsum(values[::-1])[::-1], 0.0)
 
 
-def _matrices(scores: ArrayLike, targets: ArrayLike) -> tuple[FloatArray, Bools]:
+def _matrices(scores: ArrayLike, targets: ArrayLike) -> tuple[Floats, Flags]:
     values, present = np.asarray(scores), np.asarray(targets).astype(bool)
     if values.shape != present.shape or values.ndim != 2 or 0 in values.shape:
         raise ValueError(f"need scores and targets of one shape, images x classes: {values.shape}, {present.shape}")

@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from eyechart.stats.intervals import FloatArray, cluster_index
+from eyechart.metrics.vectors import Floats
+from eyechart.stats.intervals import cluster_index
 from eyechart.stats.paired import score_test
 from eyechart.stats.significance import holm
 
@@ -77,7 +78,7 @@ class _Suite:
         return score_test(difference, self.influences[first] - self.influences[second], self.shares, 0.95)[1]
 
 
-def _units(matrix: FloatArray, clusters: ArrayLike | None) -> tuple[FloatArray, FloatArray]:
+def _units(matrix: Floats, clusters: ArrayLike | None) -> tuple[Floats, Floats]:
     """What each cluster adds to each model's mean, models x clusters, and each cluster's share of the samples."""
     index, sizes = cluster_index(clusters, matrix.shape[1])
     centred = matrix - matrix.mean(axis=1, keepdims=True)
@@ -85,7 +86,7 @@ def _units(matrix: FloatArray, clusters: ArrayLike | None) -> tuple[FloatArray, 
     return sums / matrix.shape[1], sizes / matrix.shape[1]
 
 
-def _scores(matrix: ArrayLike) -> FloatArray:
+def _scores(matrix: ArrayLike) -> Floats:
     scores = np.asarray(matrix, dtype=np.float64)
     if scores.ndim != 2 or 0 in scores.shape or not np.isfinite(scores).all():
         raise ValueError(f"scores are a finite matrix, models x samples, not of shape {scores.shape}")

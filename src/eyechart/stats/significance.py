@@ -9,21 +9,6 @@ from numpy.typing import ArrayLike
 from eyechart.stats.quantiles import normal_quantile
 
 
-def mcnemar_exact(only_first: int, only_second: int) -> float:
-    """Exact two-sided McNemar p-value (scipy's `binomtest(b, b + c)`).
-
-    Takes the samples that only the first and only the second model got right. Conservative: it rejects a
-    true null less often than its level says.
-    """
-    if only_first < 0 or only_second < 0:
-        raise ValueError(f"counts cannot be negative: {only_first} and {only_second}")
-    n, k = only_first + only_second, min(only_first, only_second)
-    log_factorials = np.concatenate(([0.0], np.cumsum(np.log(np.arange(1, n + 1)))))
-    smaller = np.arange(k + 1)
-    log_choose = log_factorials[n] - log_factorials[smaller] - log_factorials[n - smaller]
-    return min(1.0, 2 * float(np.exp(log_choose - n * math.log(2)).sum()))
-
-
 def holm(p_values: ArrayLike) -> list[float]:
     """Holm's step-down adjustment, in the order given (statsmodels' `multipletests(method="holm")`)."""
     values = np.asarray(p_values, dtype=np.float64)

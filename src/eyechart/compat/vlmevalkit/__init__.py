@@ -36,12 +36,13 @@ from eyechart.compat.vlmevalkit.images import (
 )
 from eyechart.compat.vlmevalkit.messages import check_content, message_to_promptimg, preproc_content
 from eyechart.compat.vlmevalkit.models import BaseAPI, BaseModel
-from eyechart.compat.vlmevalkit.names import istype, listinstr, toliststr
+from eyechart.compat.vlmevalkit.names import istype, listinstr
 from eyechart.datasets.questions.folders import lmu_data_root
 from eyechart.datasets.questions.folders import lmu_data_root as LMUDataRoot  # noqa: N812 - the original's name
 from eyechart.datasets.questions.rows import Record
 from eyechart.datasets.questions.rows import RowTable as Table
 from eyechart.datasets.questions.tables import dump, load
+from eyechart.metrics.cells import text_list as toliststr
 
 __all__ = [
     "BaseAPI",

@@ -16,6 +16,7 @@ from eyechart.datasets.questions.tables import dump
 from eyechart.errors import DataError, EyechartError, UsageError
 from eyechart.inference.answers import StoredAnswers
 from eyechart.io.files import cache_root
+from eyechart.metrics.texts.choices import FAILED
 from eyechart.models.access import Access
 from eyechart.models.registry import open_model
 from eyechart.scorers.judges import JUDGE_SETTINGS, Judge
@@ -28,6 +29,7 @@ ENDINGS: dict[str, str] = {
     "ocrbench": "_score.json",
     "mtvqa": "_acc.json",
     "vcr": "_score.json",
+    "vcr_zh": "_score.json",
     "open": "_acc.csv",
 }
 """Where the scores of a scorer go, beside the predictions, as in VLMEvalKit."""
@@ -41,6 +43,9 @@ def evaluate_file(table: QuestionTable, benchmark: QuestionBenchmark, eval_file:
     answer; files and result then carry that name.
     """
     rows = read_predictions(table, eval_file)
+    if len(rows) < len(table.rows):
+        lost = f"{len(table.rows) - len(rows)} of {len(table.rows)} questions have no prediction in {eval_file}"
+        warnings.warn(f"{lost}: the scores are those of the others.", stacklevel=2)
     extractor = str(judge_kwargs.get("extractor", "vlmeval"))
     judge = make_judge(judge_kwargs)
     try:
@@ -67,7 +72,12 @@ def judge_of_model(model: Any) -> Judge:
 
     def ask(prompts: Iterable[Prompt], attempt: int) -> Iterable[tuple[str, Answer]]:  # noqa: ARG001 - no store
         for prompt in prompts:
-            yield prompt.id, Answer(str(model.generate(str(prompt.messages[0].parts[0]))))
+            try:
+                reply = model.generate(str(prompt.messages[0].parts[0]))
+            except Exception as error:  # noqa: BLE001 - whatever somebody's judge raises is no verdict
+                reply = error
+            failed = not isinstance(reply, str) or reply.startswith(FAILED)
+            yield prompt.id, Answer("", error=repr(reply)) if failed else Answer(reply)
 
     return Judge(str(getattr(model, "name", type(model).__name__)), ask)
 

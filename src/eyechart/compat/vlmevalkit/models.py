@@ -117,6 +117,7 @@ class BaseAPI(BaseModel):
     ) -> None:
         self.retry, self.wait, self.verbose = retry, wait, verbose
         self.system_prompt = system_prompt
+        self._told = ""
         self.fail_msg = fail_msg
         self.default_kwargs = kwargs
 
@@ -143,9 +144,11 @@ class BaseAPI(BaseModel):
         return self.fail_msg not in str(self.generate("hello"))
 
     def _without_system(self, items: list[Item]) -> list[Item]:
-        system = [item["value"] for item in items if item.get("role") == "system"]
-        if system:
-            self.system_prompt = (self.system_prompt or "") + "".join(f"{text}\n" for text in system)
+        """Add the system messages to the system prompt, in place of those of the message before."""
+        told = "".join(f"{item['value']}\n" for item in items if item.get("role") == "system")
+        if told != self._told:
+            self.system_prompt = (self.system_prompt or "").removesuffix(self._told) + told or None
+            self._told = told
         return [item for item in items if item.get("role") != "system"]
 
     def _retried(self, ask: Callable[[], Any]) -> Any:

@@ -4,14 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
-from typing import Any
 
-from eyechart.metrics.cells import literal_list, text_list
-
-
-def toliststr(cell: Any) -> list[str]:
-    """Return the texts of a cell: those of a list or of its literal, else the one text."""
-    return text_list(cell)
+from eyechart.metrics.cells import literal_list
 
 
 def listinstr(parts: Iterable[str], text: str) -> bool:

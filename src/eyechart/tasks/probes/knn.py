@@ -7,7 +7,7 @@ from typing import Any
 
 from eyechart.errors import UsageError
 from eyechart.learn.neighbours import neighbour_votes
-from eyechart.metrics.vectors import Vectors, distinct_rows, unit
+from eyechart.metrics.vectors import Vectors, unit
 from eyechart.tasks.probes.probe import Probe
 from eyechart.tasks.probes.training import Features, Learned
 
@@ -31,9 +31,8 @@ class Knn(Probe):
     def learn(self, train: Features, val: Features | None, settings: Mapping[str, Any], device: str) -> Learned:  # noqa: ARG002 - nothing to choose
         """Remember the training images."""
         vectors, k = unit(train.vectors), settings["knn_k"]
-        first, number, _ = distinct_rows(vectors)
 
         def votes(queries: Vectors) -> Vectors:
-            return neighbour_votes(vectors, train.labels, unit(queries), k, same=first[number])
+            return neighbour_votes(vectors, train.labels, unit(queries), k)
 
         return Learned(votes, {"k": k})

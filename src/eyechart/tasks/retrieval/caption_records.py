@@ -52,5 +52,5 @@ def _found(way: Direction, names: Sequence[str], ranks: Ints) -> dict[int, list[
     chosen = order[ranks[order] > 1]
     if not len(chosen):
         return {}
-    items, _ = top_items(way.queries[chosen], way.gallery, SHOWN)
+    items = top_items(way.queries[chosen], way.gallery, SHOWN)
     return {int(q): [names[i] for i in row] for q, row in zip(chosen, items, strict=True)}

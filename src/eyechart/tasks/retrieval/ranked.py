@@ -117,14 +117,8 @@ def rank_all(judged: JudgedQueries, queries: Vectors, documents: Vectors) -> Fou
     """
     positives, gains, chosen = _flat(judged)
     relevant = rank_relevant(queries[chosen], documents, positives, gains) if len(chosen) else None
-    items, _ = top_items(queries, documents, min(SHOWN, len(documents)))
+    items = top_items(queries, documents, min(SHOWN, len(documents)))
     return FoundDocuments(_with_absent(judged, relevant, chosen), items)
-
-
-def shortlist(queries: Vectors, documents: Vectors, depth: int) -> Ints:
-    """Return the ``depth`` best documents of each query, best first: what a reranker reads."""
-    items, _ = top_items(queries, documents, depth)
-    return items
 
 
 def rank_lists(judged: JudgedQueries, items: Ints, scores: Floats) -> FoundDocuments:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eyechart.errors import DataError
+from eyechart.metrics.retrieval import top_items
 from eyechart.metrics.vectors import Vectors
 from eyechart.models.rerankers.reranker import Shortlist
 from eyechart.tasks.base import Material, Prediction, Task
@@ -128,7 +129,7 @@ def _reranked(
     first: TextPrediction, material: Material, settings: Mapping[str, Any], vectors: tuple[Vectors, Vectors]
 ) -> TextPrediction:
     """Return the prediction in the reranker's order; what it has not read is not found."""
-    items = ranked.shortlist(*vectors, settings["top_k"])
+    items = top_items(*vectors, settings["top_k"])
     documents = first.collection.documents
     lists = [
         Shortlist(str(i), settings["reranker_prompt"] + query.text, tuple(documents[item].text for item in row))
