@@ -67,6 +67,25 @@ def test_a_damaged_line_is_counted_and_left_out(tmp_path):
     assert table.get("good") == ANSWER
 
 
+@pytest.mark.parametrize(("old", "new"), [(b"A cat.", b"A bat."), (b'"prompt_tokens":7', b'"prompt_tokens":8')])
+def test_an_answer_whose_bytes_changed_on_the_disk_is_none(tmp_path, old, new):
+    Responses(tmp_path).add("k", ANSWER)
+    [file] = tmp_path.glob("*.jsonl")
+    file.write_bytes(file.read_bytes().replace(old, new))
+
+    table = Responses(tmp_path)
+
+    assert (table.get("k"), table.damaged) == (None, 1)
+
+
+def test_answers_of_version_0_1_have_no_checksum_and_count(tmp_path):
+    (tmp_path / "1.jsonl").write_text('{"key":"k","text":"A cat."}\n{"key":"l","text":7}\n')
+
+    table = Responses(tmp_path)
+
+    assert (table.get("k"), table.get("l"), table.damaged) == (Answer("A cat."), None, 1)
+
+
 WRITER = """
 import sys
 from pathlib import Path

@@ -2,7 +2,8 @@
 
 A table belongs to one generator with its settings (its card's fingerprint). Every process appends to a file of its
 own, so there are no locks and any number of writers; a line is flushed to disk before `add` returns. A killed writer
-leaves at most a last line without its end, which is not an answer. Nothing is ever rewritten.
+leaves at most a last line without its end, which is not an answer. Nothing is ever rewritten. Each line ends with a
+checksum of what is before it; a line that fails is no answer, and is asked for again.
 """
 
 from __future__ import annotations
@@ -18,9 +19,13 @@ from dataclasses import asdict
 from pathlib import Path
 
 from eyechart.errors import EyechartError
+from eyechart.io.digests import digest_bytes
 from eyechart.io.files import private_folder, sync_folder
 from eyechart.io.untrusted import parse_json
 from eyechart.types import Answer, Message, digest_json
+
+_CHECKSUM = b',"sum":"'
+"""What stands before the checksum. No text holds it: within texts, quotes are escaped."""
 
 
 class ResponseStoreError(EyechartError):
@@ -49,8 +54,9 @@ class Responses:
 
     def add(self, key: str, answer: Answer) -> None:
         """Keep an answer; returns when it is on disk."""
-        line = json.dumps({"key": key, **asdict(answer)}, ensure_ascii=False, separators=(",", ":"))
-        self._writer.write(line.encode("utf-8", "surrogatepass") + b"\n")
+        text = json.dumps({"key": key, **asdict(answer)}, ensure_ascii=False, separators=(",", ":"))
+        body = text.removesuffix("}").encode("utf-8", "surrogatepass")
+        self._writer.write(body + _CHECKSUM + _checksum(body).encode() + b'"}\n')
         self._answers[key] = answer
 
     def refresh(self) -> None:
@@ -71,10 +77,19 @@ class Responses:
     def _take(self, line: bytes) -> None:
         try:
             fields = parse_json(line.decode("utf-8", "surrogatepass"))
-            key = fields.pop("key")
-            self._answers[key] = Answer(**fields)
+            checksum = fields.pop("sum", None)  # version 0.1 wrote none
+            if checksum is not None and checksum != _checksum(line.rpartition(_CHECKSUM)[0]):
+                raise ValueError("other bytes than were written")
+            key, answer = fields.pop("key"), Answer(**fields)
+            if not isinstance(answer.text, str):
+                raise TypeError("an answer is a text")
+            self._answers[key] = answer
         except (ValueError, TypeError, AttributeError, KeyError):
             self.damaged += 1
+
+
+def _checksum(body: bytes) -> str:
+    return digest_bytes(body).hex()
 
 
 class _Writer:
@@ -153,9 +168,6 @@ class ResponseStore:
         return self._tables[fingerprint]
 
 
-Turns = Sequence[tuple[str, Sequence[str | dict[str, str]]]]
-
-
 def prompt_key(messages: Sequence[Message], repeat: int = 0) -> str:
     """Return the name of a prompt in the store: its roles, texts and the contents of its images.
 
@@ -165,9 +177,4 @@ def prompt_key(messages: Sequence[Message], repeat: int = 0) -> str:
         (message.role, [part if isinstance(part, str) else {"picture": part.digest().hex()} for part in message.parts])
         for message in messages
     ]
-    return turns_key(turns, repeat)
-
-
-def turns_key(turns: Turns, repeat: int = 0) -> str:
-    """Return the same from roles and parts whose images are named by their digests already."""
     return digest_json([turns, repeat] if repeat else [turns])
