@@ -9,6 +9,7 @@ from itertools import combinations
 from typing import Any
 
 from eyechart.errors import ResultError
+from eyechart.io.untrusted import DAMAGED
 from eyechart.report.averages import AVERAGES, average
 from eyechart.report.compare import Difference, compare_column, correct_for_many
 from eyechart.report.load import Found, Skipped
@@ -46,10 +47,6 @@ class _Gathered:
     chunks: list[dict[str, Any]] = field(default_factory=list)
 
 
-_DAMAGED = (AttributeError, IndexError, KeyError, TypeError, ValueError, OverflowError, RecursionError)
-"""What parts of a file raise that are of another kind, or nested deeper, than those that we write."""
-
-
 def make_payload(
     found: Sequence[Found],
     *,
@@ -68,7 +65,7 @@ def make_payload(
     for benchmark in range(len(table.benchmarks)):
         try:
             _gather(table, benchmark, cache, gathered, limits)
-        except _DAMAGED as error:
+        except DAMAGED as error:
             files = ", ".join(sorted({str(result.path) for result in table.by_benchmark[benchmark].values()}))
             raise ResultError(
                 f"The details or records of one of {files} are damaged: {type(error).__name__}: {error}.",
