@@ -259,6 +259,18 @@ def test_the_demo_gives_the_numbers_of_version_0_1_to_the_last_bit(place):
     assert {f"{one['dataset']} {one['language']}": one["metrics"] for one in results} == read(DEMO_OF_0_1)
 
 
+def test_a_reader_that_has_seen_enough_is_no_error():
+    """As with ``eyechart list datasets | head -1``."""
+    command = [sys.executable, "-m", "eyechart", "list", "datasets"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        process.stdout.close()
+        said = process.stderr.read()
+
+    assert process.returncode == 141
+    assert "Traceback" not in said
+    assert "Exception" not in said
+
+
 def test_help_is_quick_and_imports_nothing_heavy():
     code = """
 import sys, time

@@ -157,7 +157,9 @@ def test_what_is_no_result_is_not_written_over(tmp_path, content):
         check_owner(this)
 
 
-@pytest.mark.parametrize("damage", [lambda text: text[:40], lambda text: text.replace("0.5", "0.6", 1), lambda text: ""])
+@pytest.mark.parametrize(
+    "damage", [lambda text: text[:40], lambda text: text.replace("0.5", "0.6", 1), lambda text: ""]
+)
 def test_a_damaged_result_may_be_written_again(tmp_path, damage):
     this = job(tmp_path / "r.json")
     write_result(result(), [], this.output)

@@ -12,6 +12,7 @@ import pytest
 from eyechart.cli import build
 from eyechart.errors import UsageError
 from eyechart.report.averages import average
+from eyechart.report.formats import FORMATS, matrix
 from eyechart.report.load import Found, load_results
 from eyechart.report.table import Column, make_table
 from eyechart.results import Result
@@ -121,6 +122,52 @@ def test_where_lower_is_better_the_smallest_number_is_marked(suite, capsys):
         assert not rows[numbers.index(max(numbers))][column].startswith("**")
 
 
+def test_a_number_of_any_size_can_be_written(tmp_path, capsys):
+    body = {"dataset": "d", "model": "m", "pretrained": "", "task": "vlmevalkit", "metrics": {"score": 1e30}}
+    (tmp_path / "r.json").write_text(json.dumps(body))
+
+    run(tmp_path, "-o", "-", "--layout", "matrix", "--digits", 2)
+
+    assert "1000000000000000019884624838656.00" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        run(tmp_path, "--layout", "matrix", "--digits", -2)
+
+
+@pytest.mark.parametrize("output", ["folder", "file/table.csv"])
+def test_a_table_that_cannot_be_written_is_one_clear_error(small_suite, tmp_path, output):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").write_text("")
+
+    with pytest.raises(UsageError, match="Cannot write"):
+        run(small_suite, "-o", tmp_path / output)
+
+
+def test_a_result_that_a_newer_one_replaces_is_named(small_suite, tmp_path, capsys):
+    source = small_suite / "digits_Snellen-B_en_zeroshot_classification.json"
+    for name in ("a.json", "b.json"):
+        (tmp_path / name).write_bytes(source.read_bytes())
+
+    run(tmp_path, "-o", "-", "--layout", "matrix")
+
+    assert f"occurs more than once: the newest result is shown, not {tmp_path / 'a.json'}." in capsys.readouterr().err
+
+
+def test_two_tasks_that_write_the_same_metric_have_columns_of_two_names():
+    parquet = pytest.importorskip("pyarrow.parquet")
+    both = [
+        found("m", "cars", {"lp_acc1": v}, task, "probe")
+        for task, v in (("linear_probe", 0.3), ("logistic_probe", 0.6))
+    ]
+    table = make_table(both)
+
+    grid = matrix(table, table.columns())
+
+    names = ["cars [linear_probe] lp_acc1", "cars [logistic_probe] lp_acc1"]
+    assert grid.header == ("model", *names, "Average")
+    read = parquet.read_table(io.BytesIO(FORMATS["parquet"](grid))).to_pydict()
+    assert [read[name] for name in names] == [["30.0"], ["60.0"]]
+
+
 def test_an_unknown_metric_is_refused(small_suite):
     with pytest.raises(UsageError, match="No result has the metric"):
         run(small_suite, "-o", "-", "--layout", "matrix", "--metric", "acc99")
@@ -184,6 +231,13 @@ def test_averages_of_what_should_be_low(how, expected, lower):
     mean = average(table, table.columns(), how)
 
     assert (mean.values, mean.lower_is_better) == (pytest.approx(expected), lower)
+
+
+def test_what_is_best_by_chance_has_no_share_above_it():
+    metric = Metric(0.2, chance=0.0, primary=True, lower_is_better=True)
+    table = make_table([found("a", "x", {"brier": metric})])
+
+    assert average(table, table.columns(), "chance").values == (None,)
 
 
 def test_the_leader_of_a_column_is_the_best_not_the_largest():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -28,6 +29,7 @@ COMMANDS = {
 """Subcommands: each is a module of this package with ``add_arguments(parser)`` and ``run(args)``."""
 
 INTERRUPTED = 130
+NOBODY_READS = 141
 
 
 def main(arguments: Sequence[str] | None = None, *, program: str = "eyechart") -> int:
@@ -46,6 +48,9 @@ def main(arguments: Sequence[str] | None = None, *, program: str = "eyechart") -
             f"{program}: interrupted; what was computed is kept, run the same command to go on.\n", sys.stderr
         )
         return INTERRUPTED
+    except BrokenPipeError:  # as with `| head`: what is left must not fail again when Python ends
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return NOBODY_READS
     return code
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import ROUND_HALF_UP, Decimal
+from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any
 
 from eyechart.errors import missing_extra
@@ -115,9 +115,9 @@ def to_parquet(grid: Grid) -> bytes:
         from pyarrow import parquet
     except ImportError as error:
         raise missing_extra("pyarrow", "parquet") from error
-    columns: dict[str, Any] = {name: [row[i] for row in grid.rows] for i, name in enumerate(grid.header)}
+    columns: list[Any] = [[row[i] for row in grid.rows] for i in range(len(grid.header))]
     sink = pa.BufferOutputStream()
-    parquet.write_table(pa.table(columns), sink)
+    parquet.write_table(pa.table(list(map(pa.array, columns)), names=grid.header), sink)
     return bytes(sink.getvalue())
 
 
@@ -139,9 +139,13 @@ def _as_shown(values: Sequence[float | None], digits: int, *, percent: bool | No
     return [None if value is None else fixed(value * scale, digits) for value in values]
 
 
+_EXACT = Context(prec=400)
+"""Digits enough for any number that a computer holds."""
+
+
 def fixed(value: float, digits: int) -> str:
     """Write a number with so many digits; halves go up, as they do in JavaScript, so that the page shows the same."""
-    return str(Decimal(value).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP))
+    return str(Decimal(value).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP, _EXACT))
 
 
 def _texts(grid: Grid, escape: Callable[[str], str], strong: str) -> list[list[str]]:

@@ -11,7 +11,7 @@ import numpy as np
 from eyechart.report.means import AlignedRows, align, rows_of
 from eyechart.report.pairing import RecordsCache
 from eyechart.report.records import Floats
-from eyechart.report.table import Column, ResultTable
+from eyechart.report.table import Column, ResultTable, is_fraction
 from eyechart.report.tests import not_separable, rank_intervals
 
 
@@ -21,7 +21,6 @@ class SuiteRanking:
 
     models: tuple[int, ...]
     means: tuple[float, ...]
-    """Where lower is better in some benchmarks and higher in others, those of the first count negative."""
     ranks: tuple[tuple[int, int], ...]
     benchmarks: tuple[int, ...]
 
@@ -59,7 +58,8 @@ class SuiteScores:
     def __init__(self, table: ResultTable) -> None:
         self.table = table
         self.matrices: dict[int, tuple[tuple[int, ...], Floats]] = {}
-        self.lower: set[int] = set()
+        self.scales: dict[int, tuple[bool, bool]] = {}
+        """Benchmark -> whether its numbers are no fractions, and whether lower is better."""
 
     def add(self, columns: Sequence[Column], cache: RecordsCache) -> None:
         """Take in one benchmark by its metrics, if its models can be paired by all of them."""
@@ -67,18 +67,24 @@ class SuiteScores:
         known = [part for part in paired if part is not None]
         if known and len(known) == len(paired) and len({tuple(models) for models, _ in known}) == 1:
             self.matrices[columns[0].benchmark] = (tuple(known[0][0]), unit_scores([rows for _, rows in known]))
-            self.lower |= {column.benchmark for column in columns if self.table.lower_is_better(column)}
+            points = not all(is_fraction(self.table.values(column)) for column in columns)
+            self.scales[columns[0].benchmark] = points, any(map(self.table.lower_is_better, columns))
 
     def ranking(self) -> SuiteRanking | None:
-        """Return the rank intervals over the benchmarks that have every model that has any; None without two models."""
-        models = tuple(sorted({model for rows, _ in self.matrices.values() for model in rows}))
-        used = [benchmark for benchmark, (rows, _) in self.matrices.items() if rows == models]
+        """Return the rank intervals over the benchmarks that have every model that has any; None without two models.
+
+        As in averages, fractions go before points, and what should be high is never mixed with what should be low.
+        """
+        scale = min(self.scales.values(), default=(False, False))
+        alike = {benchmark: rows for benchmark, (rows, _) in self.matrices.items() if self.scales[benchmark] == scale}
+        models = tuple(sorted({model for rows in alike.values() for model in rows}))
+        used = [benchmark for benchmark, rows in alike.items() if rows == models]
         if len(models) < 2 or not used:
             return None
         matrices = [self.matrices[benchmark][1] for benchmark in used]
         means = np.mean([matrix.mean(axis=1) for matrix in matrices], axis=0)
         ranks, order = rank_intervals(matrices), np.argsort(-means, kind="stable")
-        sign = -1.0 if all(benchmark in self.lower for benchmark in used) else 1.0
+        sign = -1.0 if scale[1] else 1.0
         return SuiteRanking(
             models=tuple(models[i] for i in order),
             means=tuple((sign * means[order]).tolist()),

@@ -30,9 +30,10 @@ def comparison_text(table: ResultTable, comparison: PairwiseComparison) -> str:
 def ranking_text(table: ResultTable, ranking: SuiteRanking) -> str:
     """Lay out the rank intervals, best mean first."""
     rows = [("rank", "mean", "model")]
+    scale = 100 if is_fraction(ranking.means) else 1
     for model, mean, (low, high) in zip(ranking.models, ranking.means, ranking.ranks, strict=True):
         rank = str(low) if low == high else f"{low}-{high}"
-        rows.append((rank, f"{100 * mean:.1f}", table.models[model].label))
+        rows.append((rank, f"{scale * mean:.1f}", table.models[model].label))
     head = f"Ranks over {len(ranking.benchmarks)} benchmarks ({100 * LEVEL:.0f} % intervals, all together):"
     return "\n".join([head, "", *align(rows)]) + "\n"
 

@@ -85,7 +85,11 @@ def make_payload(
         "results": [describe_result(table, m, b) for m, b in sorted(table.cells)],
         "ranking": (ranking := gathered.suite.ranking()) and asdict(ranking),
         "published": [[asdict(part) for part in published_tables(name, table)] for name in references],
-        "notices": [*_notices(table, skipped), *cache.problems[:20]],
+        "notices": [
+            *_first([str(cut(item.reason, 300)) for item in skipped]),
+            *_first(table.notices),
+            *_first(cache.problems),
+        ],
         "pairs": len(gathered.lines),
     }
     return Payload(overview, gathered.chunks, _pairs(table, gathered))
@@ -150,14 +154,6 @@ def _difference(line: Difference, benchmark: int) -> dict[str, Any]:
     return known | {key: short(value) if isinstance(value, float) else value for key, value in numbers.items()}
 
 
-def _notices(table: ResultTable, skipped: Sequence[Skipped]) -> list[str]:
-    notices = [f"{cut(item.reason, 300)}" for item in skipped[:20]]
-    if len(skipped) > 20:
-        notices.append(f"{len(skipped) - 20} more files are not results.")
-    for item in table.replaced[:20]:
-        result = item.result
-        notices.append(
-            f"{result.model} {result.pretrained} on {result.dataset} ({result.language}) occurs more than once: "
-            "the newest result is shown."
-        )
-    return notices
+def _first(lines: Sequence[str], most: int = 20) -> list[str]:
+    more = len(lines) - most
+    return [*lines[:most], *([f"... and {more} more."] if more > 0 else [])]

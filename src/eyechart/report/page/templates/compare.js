@@ -93,9 +93,9 @@ function fewerNote(m, b) {
 function pairGrid(lines, a, b, title) {
   return {
     header: ["benchmark", MODELS[a].label, MODELS[b].label, "difference", "low", "high", "p (Holm)"],
-    rows: lines.map((line) => [title(line), number(line.first, 2), number(line.second, 2), number(line.difference, 2), number(line.low, 2), number(line.high, 2), pText(line.p)]),
+    rows: lines.map((line) => [title(line), ...[line.first, line.second, line.difference, line.low, line.high].map((value) => number(value, 2, line.percent)), pText(line.p)]),
     best: new Set(),
-    note: "Paired on the same samples; 95 % intervals in points of a per cent.",
+    note: "Paired on the same samples; 95 % intervals; fractions in per cent.",
   };
 }
 
@@ -122,7 +122,7 @@ function rankingSection() {
           const y = 4 + step * (place + 0.5);
           const [low, high] = ranking.ranks[i];
           const label = MODELS[ranking.models[i]].label;
-          return svg("g", { class: "row rank" }, svg("title", {}, `${label}: rank ${low === high ? low : `${low} to ${high}`}`), svg("text", { class: "name", x: left, y: y + 4, "text-anchor": "end" }, shorten(label, Math.floor(left / 6.6))), svg("line", { class: "band", x1: x(low), x2: x(high) + 0.01, y1: y, y2: y }), svg("text", { class: "value", x: width - 2, y: y + 4, "text-anchor": "end" }, number(ranking.means[i])));
+          return svg("g", { class: "row rank" }, svg("title", {}, `${label}: rank ${low === high ? low : `${low} to ${high}`}`), svg("text", { class: "name", x: left, y: y + 4, "text-anchor": "end" }, shorten(label, Math.floor(left / 6.6))), svg("line", { class: "band", x1: x(low), x2: x(high) + 0.01, y1: y, y2: y }), svg("text", { class: "value", x: width - 2, y: y + 4, "text-anchor": "end" }, number(ranking.means[i], 1, isFraction(ranking.means))));
         }),
       );
     }),
