@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from eyechart.io.files import CacheError
 from eyechart.io.media import ImageRef
-from eyechart.store.answers import Responses, ResponseStoreError, prompt_key
+from eyechart.store.answers import Responses, prompt_key
 from eyechart.types import Answer, Message
 
 ANSWER = Answer("A cat.", thinking="Hm.", finish_reason="stop", usage={"prompt_tokens": 7, "completion_tokens": 3})
@@ -148,7 +149,7 @@ def test_a_folder_that_cannot_be_written_is_one_clear_error(tmp_path):
     (tmp_path / "file").write_text("not a folder")
     table = Responses(tmp_path / "file")
 
-    with pytest.raises(ResponseStoreError, match="Cannot write to the response store"):
+    with pytest.raises(CacheError, match="Cannot write to the response store"):
         table.add("k", ANSWER)
 
 

@@ -16,8 +16,8 @@ from eyechart.report.load import load_results
 from eyechart.report.pairing import ASPECTS, RecordsCache
 from eyechart.report.ranking import rank_models, tied_with_best
 from eyechart.report.table import Column, make_table
-from eyechart.report.tests import holm
 from eyechart.results import write_result
+from eyechart.stats import holm
 from support.make_results import exam, sit
 
 

@@ -15,13 +15,13 @@ from eyechart import read_result
 from eyechart.cli import build
 from eyechart.errors import ResultError
 from eyechart.report.compare import compare
-from eyechart.report.functions import FUNCTIONS
 from eyechart.report.load import load_results
 from eyechart.report.means import align, read_checked, rows_of
 from eyechart.report.page.payload import make_payload
 from eyechart.report.ranking import unit_scores
 from eyechart.report.records import RecordColumns
 from eyechart.report.table import make_table
+from eyechart.report.tests import FUNCTIONS
 from eyechart.results import write_result
 from eyechart.results.parse import checksum
 from eyechart.types import MeanOf

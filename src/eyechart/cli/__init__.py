@@ -83,12 +83,12 @@ class _Formatter(argparse.ArgumentDefaultsHelpFormatter):
 
 
 def main_clip_benchmark() -> int:
-    """CatalogueEntry point of the ``clip_benchmark`` alias."""
+    """Entry point of the ``clip_benchmark`` alias."""
     return main(program="clip_benchmark")
 
 
 def main_export_wds() -> int:
-    """CatalogueEntry point of the ``clip_benchmark_export_wds`` alias: its flags are those of ``export``."""
+    """Entry point of the ``clip_benchmark_export_wds`` alias: its flags are those of ``export``."""
     return main(["export", *sys.argv[1:]], program="clip_benchmark_export_wds")
 
 

@@ -56,12 +56,20 @@ def write_cached(path: Path, data: bytes) -> None:
     Raises:
         CacheError: If the disk is full or the folder cannot be written.
     """
-    try:
+    with explained("cache", path.parent):
         write_atomic(path, data)
+
+
+@contextmanager
+def explained(what: str, folder: Path) -> Iterator[None]:
+    """Turn a disk that is full, or a folder that cannot be written, into a `CacheError` with advice."""
+    try:
+        yield
     except OSError as error:
         raise CacheError(
-            f"Cannot write to the cache at {path.parent} ({error.strerror}).",
-            advice="Free some space, or set EYECHART_CACHE to a folder that can be written.",
+            f"Cannot write to the {what} at {folder} ({error.strerror}).",
+            advice="Free some space, or set EYECHART_CACHE to a folder that can be written. "
+            "What was stored so far is kept.",
         ) from error
 
 

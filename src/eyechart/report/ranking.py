@@ -10,9 +10,10 @@ import numpy as np
 
 from eyechart.report.means import AlignedRows, align, rows_of
 from eyechart.report.pairing import RecordsCache
-from eyechart.report.records import Floats
+from eyechart.report.records import Floats, numbered
 from eyechart.report.table import Column, ResultTable, is_fraction
-from eyechart.report.tests import not_separable, rank_intervals
+from eyechart.report.tests import LEVEL
+from eyechart.stats import not_separable_from_best, rank_intervals
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,8 @@ def tied_with_best(table: ResultTable, column: Column, cache: RecordsCache) -> l
     if paired is None:
         return None
     models, rows = paired
-    return [model for model, mark in zip(models, not_separable(rows.values, rows.units), strict=True) if mark]
+    marks = not_separable_from_best([rows.values], [None if rows.units is None else numbered(rows.units)], LEVEL)
+    return [model for model, mark in zip(models, marks, strict=True) if mark]
 
 
 class SuiteScores:
@@ -83,12 +85,12 @@ class SuiteScores:
             return None
         matrices = [self.matrices[benchmark][1] for benchmark in used]
         means = np.mean([matrix.mean(axis=1) for matrix in matrices], axis=0)
-        ranks, order = rank_intervals(matrices), np.argsort(-means, kind="stable")
+        ranks, order = rank_intervals(matrices, level=LEVEL), np.argsort(-means, kind="stable")
         sign = -1.0 if scale[1] else 1.0
         return SuiteRanking(
             models=tuple(models[i] for i in order),
             means=tuple((sign * means[order]).tolist()),
-            ranks=tuple(ranks[i] for i in order),
+            ranks=tuple((ranks[i].low, ranks[i].high) for i in order),
             benchmarks=tuple(used),
         )
 

@@ -18,18 +18,13 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from eyechart.errors import EyechartError
 from eyechart.io.digests import digest_bytes
-from eyechart.io.files import private_folder, sync_folder
+from eyechart.io.files import CacheError, explained, private_folder, sync_folder
 from eyechart.io.untrusted import parse_json
 from eyechart.types import Answer, Message, digest_json
 
 _CHECKSUM = b',"sum":"'
 """What stands before the checksum. No text holds it: within texts, quotes are escaped."""
-
-
-class ResponseStoreError(EyechartError):
-    """The folder of the response store cannot be used."""
 
 
 class Responses:
@@ -113,21 +108,18 @@ class _Writer:
     def write(self, line: bytes) -> None:
         """Append a line; returns when it is on disk."""
         try:
-            with self._writing:
-                file = self._open()
-                if os.write(file, line) != len(line):
-                    raise OSError(errno.ENOSPC, "the disk took only a part of the answer")
-                self._written += 1
-                number = self._written
-            self._flush(number)
-        except OSError as error:
+            with explained("response store", self.folder):
+                with self._writing:
+                    file = self._open()
+                    if os.write(file, line) != len(line):
+                        raise OSError(errno.ENOSPC, "the disk took only a part of the answer")
+                    self._written += 1
+                    number = self._written
+                self._flush(number)
+        except CacheError:
             with self._writing:
                 self._close()  # the next line starts a new file: nothing is ever written behind half a line
-            raise ResponseStoreError(
-                f"Cannot write to the response store at {self.folder} ({error.strerror}).",
-                advice="Free some space, or set EYECHART_CACHE to a folder that can be written. "
-                "The answers so far are kept.",
-            ) from error
+            raise
 
     def _flush(self, number: int) -> None:
         with self._flushing:

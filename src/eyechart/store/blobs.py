@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from eyechart.errors import EyechartError, missing_extra
-from eyechart.io.files import atomic_file, cache_root, private_folder
+from eyechart.io.files import cache_root, explained, private_folder, write_atomic
 
 PATTERN = "[0-9]*.safetensors"
 """What counts as a blob; anything else is not ours or not finished."""
@@ -68,16 +68,8 @@ class LocalBlobs:
 
     def write(self, name: str, data: bytes) -> None:
         """Write a file into a folder that only its owner can read."""
-        try:
-            private_folder(self.folder)
-            with atomic_file(self.folder / name) as stream:
-                stream.write(data)
-        except OSError as error:
-            raise BlobError(
-                f"Cannot write to the embedding store at {self.folder} ({error.strerror}).",
-                advice="Free some space, or set EYECHART_CACHE to a folder that can be written. "
-                "What was stored so far is kept.",
-            ) from error
+        with explained("embedding store", self.folder):
+            write_atomic(private_folder(self.folder) / name, data)
 
     def path(self, name: str) -> Path:
         """Return the file itself."""

@@ -14,8 +14,8 @@ from eyechart.report.averages import AVERAGES, average
 from eyechart.report.compare import Difference, compare_column, correct_for_many
 from eyechart.report.load import Found, Skipped
 from eyechart.report.page.chunks import make_chunk
-from eyechart.report.page.limits import Limits, cut
-from eyechart.report.page.overview import describe_benchmark, describe_model, describe_result, short
+from eyechart.report.page.limits import Limits, cut, short
+from eyechart.report.page.overview import describe_benchmark, describe_model, describe_result
 from eyechart.report.pairing import RecordsCache
 from eyechart.report.ranking import SuiteScores, tied_with_best
 from eyechart.report.reference import load_reference, published_tables

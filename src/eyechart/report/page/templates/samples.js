@@ -106,7 +106,7 @@ const SHOWS = {
 
 function filterSamples(view, access, state) {
   const { chunk, m } = view;
-  const words = state.query.toLowerCase().split(/\s+/).filter(Boolean);
+  const words = wordsOf(state.query);
   const others = chunk.samples.models.filter((other) => other !== m);
   const found = [];
   for (let i = 0; i < access.count; i += 1) {
