@@ -9,7 +9,7 @@ import codecs
 import io
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -29,10 +29,10 @@ DAMAGED = (AttributeError, IndexError, KeyError, TypeError, ValueError, Overflow
 """What parts of a file raise that are of another kind, or nested deeper, than those that we write."""
 
 
-def parse_json(text: str | bytes) -> Any:
+def parse_json(text: str | bytes, make_object: Callable[[list[tuple[str, Any]]], Any] | None = None) -> Any:
     """Parse JSON; whatever is wrong with it is a ValueError, also lists that are nested too deeply."""
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=make_object)
     except RecursionError:
         raise ValueError("nested too deeply") from None
 
