@@ -129,14 +129,15 @@ def test_what_is_chosen_survives_the_reload(browser, small_suite, tmp_path):
     watched = Watched(browser)
     page = watched.page
     with serving(tmp_path) as port:
-        page.goto(f"http://{HOST}:{port}/")
+        with page.expect_response("**/status.json"):  # the page knows which state of the results it shows
+            page.goto(f"http://{HOST}:{port}/")
         page.get_by_label("Filter models").fill("Snellen-L")
         expect(page.locator("#matrix tbody tr")).to_have_count(1)
-        page.wait_for_timeout(2000)
+        page.wait_for_function("JSON.parse(sessionStorage['eyechart:Eyechart report']).query === 'Snellen-L'")
 
         for file in small_suite.glob("garden*"):
             shutil.copy(file, tmp_path)
-        expect(page.locator("#matrix thead a.dataset")).to_have_count(2, timeout=15_000)
+        expect(page.locator("#matrix thead a.dataset")).to_have_count(2)
 
         expect(page.locator("#matrix tbody tr")).to_have_count(1)
     watched.context.close()

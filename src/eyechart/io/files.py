@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, BinaryIO
@@ -93,22 +93,15 @@ def cache_root() -> Path:
     return (Path(base) if base else Path.home() / ".cache") / "eyechart"
 
 
-def private_folder(path: Path) -> Path:
-    """Create a folder that only its owner can read (embeddings and answers may be confidential)."""
-    return _make(path, lambda _: True)
+def make_folder(path: Path, *, private: bool = False) -> Path:
+    """Create a folder and its parents; one that is private (embeddings, answers), or of our cache, for its owner only.
 
-
-def make_folder(path: Path) -> Path:
-    """Create a folder; what is created of our cache only its owner can read."""
-    return _make(path, lambda folder: folder.is_relative_to(cache_root()))
-
-
-def _make(path: Path, is_private: Callable[[Path], bool]) -> Path:
-    """Create missing parents too: ``mkdir(parents=True)`` would give them the mode of any other folder."""
+    ``mkdir(parents=True)`` would give parents the mode of any other folder.
+    """
     if not path.is_dir():
         missing = [folder for folder in (path, *path.parents) if not folder.exists()]
         for folder in reversed(missing):
-            folder.mkdir(exist_ok=True, mode=0o700 if is_private(folder) else 0o777)
+            folder.mkdir(exist_ok=True, mode=0o700 if private or folder.is_relative_to(cache_root()) else 0o777)
         path.mkdir(exist_ok=True)
     return path
 

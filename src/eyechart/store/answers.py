@@ -19,7 +19,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from eyechart.io.digests import digest_bytes
-from eyechart.io.files import CacheError, explained, private_folder, sync_folder
+from eyechart.io.files import CacheError, explained, make_folder, sync_folder
 from eyechart.io.untrusted import parse_json
 from eyechart.types import Answer, Message, digest_json
 
@@ -134,7 +134,10 @@ class _Writer:
 
     def _open(self) -> int:
         if self._file is None or self._owner != os.getpid():  # a forked process starts a file of its own
-            path = private_folder(self.folder) / f"{time.time_ns():020d}-{os.getpid()}-{secrets.token_hex(4)}.jsonl"
+            path = (
+                make_folder(self.folder, private=True)
+                / f"{time.time_ns():020d}-{os.getpid()}-{secrets.token_hex(4)}.jsonl"
+            )
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | getattr(os, "O_BINARY", 0)
             self._file, self._owner = os.open(path, flags, 0o600), os.getpid()
             sync_folder(self.folder)
