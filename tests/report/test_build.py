@@ -86,6 +86,17 @@ def test_parquet_holds_the_same_rows(small_suite, tmp_path):
     assert table.column_names[:2] == ["dataset", "model"]
 
 
+@pytest.mark.parametrize("layout", ["rows", "matrix"])
+def test_parquet_holds_half_a_character_as_it_is_seen(tmp_path, layout):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    body = {"dataset": "d\ud800", "model": "m\ud800", "pretrained": "", "task": "knn", "metrics": {"knn_acc1": 0.5}}
+    (tmp_path / "r.json").write_text(json.dumps(body))
+
+    run(tmp_path / "r.json", "-o", tmp_path / "t.parquet", "--layout", layout)
+
+    assert parquet.read_table(tmp_path / "t.parquet")["model"][0].as_py().startswith("m\\ud800")
+
+
 def test_markdown_and_latex_escape_what_would_break_the_table(tmp_path, capsys):
     body = {"dataset": "a|b_%", "model": "m<b>", "pretrained": "$x", "task": "t", "metrics": {"acc1": 0.5}}
     (tmp_path / "r.json").write_text(json.dumps(body))
@@ -108,6 +119,8 @@ def test_the_matrix_marks_the_best_and_says_how_the_average_is_made(suite, capsy
     assert "**" in out.out
     assert "Average: the mean over benchmarks, over 10 that every model has." in out.out
     assert out.err.count("1 failed") == 6  # an image of one benchmark is broken, for all six models
+    assert "Over fewer samples than listed: " in out.out
+    assert "; Snellen-L on harbour: 1 failed; " in out.out
 
 
 def test_where_lower_is_better_the_smallest_number_is_marked(suite, capsys):

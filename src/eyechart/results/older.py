@@ -75,7 +75,7 @@ def as_values(numbers: Mapping[str, float], body: Mapping[str, Any]) -> dict[str
             value,
             low,
             high,
-            float(level) if is_number(level) else None,
+            None if level is None or not is_number(level) else float(level),
             int(counts["scored"]) if is_number(counts.get("scored")) else None,
             lower_is_better=LOWER_IS_BETTER.fullmatch(name) is not None,
             primary=name in primary,

@@ -157,6 +157,17 @@ function matrixGrid() {
     header: ["model", ...columns.map(columnTitle), heading],
     rows: models.map((m, r) => [MODELS[m].label, ...shown.map((column) => column[r])]),
     best,
-    note: average.note,
+    note: average.note + fewerNotes(models, columns),
   };
+}
+
+// Which cells are over fewer samples than listed.
+function fewerNotes(models, columns) {
+  const benchmarks = [...new Set(columns.map((column) => column.b))];
+  const found = models.flatMap((m) =>
+    benchmarks
+      .filter((b) => resultOf(m, b)?.fewer.length)
+      .map((b) => `${MODELS[m].label} on ${BENCHMARKS[b].label}: ${resultOf(m, b).fewer.join(", ")}`),
+  );
+  return found.length ? ` Over fewer samples than listed: ${found.join("; ")}.` : "";
 }
