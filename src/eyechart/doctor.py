@@ -43,24 +43,25 @@ class Finding:
     advice: str = ""
 
 
+def _verdict(what: str, good: bool, detail: str, advice: str) -> Finding:
+    return Finding(what, "ok", detail) if good else Finding(what, "problem", detail, advice)
+
+
 def examine() -> list[Finding]:
     """Check the installation, extras, devices, caches and versions that are known not to work together."""
     return [finding for check in _CHECKS for finding in check()]
 
 
 def _python() -> Iterator[Finding]:
-    good = sys.version_info >= (3, 11)
     detail = f"{platform.python_version()} on {platform.platform(terse=True)}, {os.cpu_count()} cores"
-    yield Finding("Python", "ok" if good else "problem", detail, "" if good else "Python 3.11 or newer is needed.")
+    yield _verdict("Python", sys.version_info >= (3, 11), detail, "Python 3.11 or newer is needed.")
 
 
 def _embedded() -> Iterator[Finding]:
     from eyechart.demo import model_folder
 
     whole = (model_folder() / "image.onnx").is_file()
-    yield Finding(
-        "embedded model", "ok" if whole else "problem", "eyechart-tiny", "" if whole else "Reinstall eyechart."
-    )
+    yield _verdict("embedded model", whole, "eyechart-tiny", "Reinstall eyechart.")
 
 
 def _extras() -> Iterator[Finding]:
@@ -108,15 +109,12 @@ def _cache() -> Iterator[Finding]:
     free = shutil.disk_usage(existing).free
     size = sum(path.stat().st_size for path in root.rglob("*") if path.is_file()) if root.exists() else 0
     detail = f"{root}: {size / 1e6:.0f} MB used, {free / 1e9:.0f} GB free"
-    yield Finding(
-        "cache", "ok" if free > LOW_SPACE else "problem", detail, "" if free > LOW_SPACE else "Free some space."
-    )
+    yield _verdict("cache", free > LOW_SPACE, detail, "Free some space.")
 
 
 def _outputs() -> Iterator[Finding]:
     here = Path.cwd()
-    good = os.access(here, os.W_OK)
-    yield Finding("this folder", "ok" if good else "problem", str(here), "" if good else "Use --output elsewhere.")
+    yield _verdict("this folder", os.access(here, os.W_OK), str(here), "Use --output elsewhere.")
 
 
 _CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (_python, _embedded, _torch, _extras, _cache, _outputs)

@@ -430,7 +430,7 @@ class Metric:
     mean_of: MeanOf | None = None
     """The records' numbers whose mean it is."""
     function: str = ""
-    """Where it is no mean: the function over records that gives it, by name (see `eyechart.report.functions`)."""
+    """Where it is no mean: the function over records that gives it, by name (see `eyechart.report.tests`)."""
     best: float | None = None
     """The largest value that any model can reach on these data, where that is not the largest there is."""
 

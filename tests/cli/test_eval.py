@@ -259,6 +259,18 @@ def test_the_demo_gives_the_numbers_of_version_0_1_to_the_last_bit(place):
     assert {f"{one['dataset']} {one['language']}": one["metrics"] for one in results} == read(DEMO_OF_0_1)
 
 
+def test_a_reader_that_has_seen_enough_is_no_error():
+    """As with ``eyechart list datasets | head -1``."""
+    command = [sys.executable, "-m", "eyechart", "list", "datasets"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        process.stdout.close()
+        said = process.stderr.read()
+
+    assert process.returncode == 141
+    assert "Traceback" not in said
+    assert "Exception" not in said
+
+
 def test_help_is_quick_and_imports_nothing_heavy():
     code = """
 import sys, time
@@ -272,11 +284,12 @@ heavy = {"torch", "pydantic", "numpy", "onnxruntime", "rich", "transformers", "P
 print(sorted(heavy), time.process_time() - start, file=sys.stderr)
 """
     for words in (["--help"], ["eval", "--help"]):
-        done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=True)
-        heavy, seconds = done.stderr.rsplit(" ", 1)
+        command = [sys.executable, "-c", code, *words]
+        runs = [subprocess.run(command, capture_output=True, text=True, check=True).stderr for _ in range(3)]
+        heavy, seconds = zip(*(said.rsplit(" ", 1) for said in runs), strict=True)
 
-        assert heavy.strip() == "[]"
-        assert float(seconds) < 0.3
+        assert {found.strip() for found in heavy} == {"[]"}
+        assert min(map(float, seconds)) < 0.3  # the first may compile, and others may use the same core
 
 
 def test_a_warm_run_imports_no_model_library(place):

@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from eyechart.io.files import CacheError
 from eyechart.io.media import ImageRef
-from eyechart.store.answers import Responses, ResponseStoreError, prompt_key
+from eyechart.store.answers import Responses, prompt_key
 from eyechart.types import Answer, Message
 
 ANSWER = Answer("A cat.", thinking="Hm.", finish_reason="stop", usage={"prompt_tokens": 7, "completion_tokens": 3})
@@ -65,6 +66,25 @@ def test_a_damaged_line_is_counted_and_left_out(tmp_path):
 
     assert table.damaged == 3
     assert table.get("good") == ANSWER
+
+
+@pytest.mark.parametrize(("old", "new"), [(b"A cat.", b"A bat."), (b'"prompt_tokens":7', b'"prompt_tokens":8')])
+def test_an_answer_whose_bytes_changed_on_the_disk_is_none(tmp_path, old, new):
+    Responses(tmp_path).add("k", ANSWER)
+    [file] = tmp_path.glob("*.jsonl")
+    file.write_bytes(file.read_bytes().replace(old, new))
+
+    table = Responses(tmp_path)
+
+    assert (table.get("k"), table.damaged) == (None, 1)
+
+
+def test_answers_of_version_0_1_have_no_checksum_and_count(tmp_path):
+    (tmp_path / "1.jsonl").write_text('{"key":"k","text":"A cat."}\n{"key":"l","text":7}\n')
+
+    table = Responses(tmp_path)
+
+    assert (table.get("k"), table.get("l"), table.damaged) == (Answer("A cat."), None, 1)
 
 
 WRITER = """
@@ -129,7 +149,7 @@ def test_a_folder_that_cannot_be_written_is_one_clear_error(tmp_path):
     (tmp_path / "file").write_text("not a folder")
     table = Responses(tmp_path / "file")
 
-    with pytest.raises(ResponseStoreError, match="Cannot write to the response store"):
+    with pytest.raises(CacheError, match="Cannot write to the response store"):
         table.add("k", ANSWER)
 
 

@@ -139,6 +139,37 @@ def test_the_result_of_something_else_is_not_written_over(tmp_path):
         check_owner(this)
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        '{"dataset": "a", "metrics": {}}\n{"dataset": "b", "metrics": {}}\n',
+        '{\n "images": []\n}\n',
+        "[1, 2]",
+        "notes",
+    ],
+    ids=["results line by line", "other JSON", "a list", "a text"],
+)
+def test_what_is_no_result_is_not_written_over(tmp_path, content):
+    this = job(tmp_path / "r.json")
+    this.output.write_text(content)
+
+    with pytest.raises(ResultError, match="is not written over"):
+        check_owner(this)
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda text: text[:40], lambda text: text.replace("0.5", "0.6", 1), lambda text: ""]
+)
+def test_a_damaged_result_may_be_written_again(tmp_path, damage):
+    this = job(tmp_path / "r.json")
+    write_result(result(), [], this.output)
+    this.output.write_text(damage(this.output.read_text()))
+
+    with pytest.raises(ResultError):
+        read_result(this.output)
+    check_owner(this)
+
+
 def test_a_failed_write_leaves_the_old_result_and_no_temporary_file(tmp_path):
     write_result(result(), [{"id": "old"}], tmp_path / "r.json")
 

@@ -114,6 +114,18 @@ def test_a_damaged_part_is_set_aside_and_what_it_held_is_missing(tmp_path, damag
     np.testing.assert_array_equal(VectorTable(tmp_path).get(keys("b")), rows(3)[[1]])
 
 
+def test_several_damaged_parts_are_found_at_once_also_where_one_stood_for_the_other(tmp_path):
+    for names in ("a", "b", "ab"):
+        VectorTable(tmp_path).add(keys(*names), rows(len(names)))
+    for part in tmp_path.glob("*.safetensors"):
+        part.write_bytes(flip("vectors", 9)(load_file(part), part.read_bytes()))
+
+    table = VectorTable(tmp_path)
+
+    assert table.missing(keys("a", "b")).all()
+    assert len(table.damaged) == 3
+
+
 def test_a_part_is_verified_once_in_a_process(tmp_path, monkeypatch):
     VectorTable(tmp_path).add(keys("a"), rows(1))
     table = VectorTable(tmp_path)

@@ -10,7 +10,7 @@ from eyechart.compat.evalscope.log import run_log
 from eyechart.datasets.questions.folders import inside
 from eyechart.datasets.remote.download import alone
 from eyechart.errors import DataError, UsageError
-from eyechart.io.files import open_plain, private_folder, write_atomic
+from eyechart.io.files import make_folder, open_plain, write_atomic
 from eyechart.io.progress import NoProgress
 from eyechart.results import Result, write_result
 from eyechart.store.answers import Responses
@@ -62,7 +62,7 @@ def test_everything_in_the_cache_is_for_its_owner_only(tmp_path, monkeypatch):
 
 
 def test_parents_of_a_private_folder_are_private(tmp_path):
-    private_folder(tmp_path / "a" / "b" / "c")
+    make_folder(tmp_path / "a" / "b" / "c", private=True)
 
     assert [mode(tmp_path / name) for name in ("a", "a/b", "a/b/c")] == [0o700] * 3
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eyechart.cli import main
-from eyechart.cli._columns import show_columns
+from eyechart.cli.list import show_columns
 from eyechart.cli.show import result_lines, show_profiles
 from eyechart.io.progress import PlainProgress, RichProgress
 from eyechart.io.terminal import make_console, visible, write_message, write_output

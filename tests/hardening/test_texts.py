@@ -194,6 +194,17 @@ def test_merge_keys_of_a_config_mean_what_yaml_says():
     assert read_yaml(text)["here"] == {"a": 1, "b": 4, "c": 3}
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("c.yaml", "eval:\n  limit: 5\n  limit: 50\n"), ("c.json", '{"eval": {"limit": 5, "limit": 50}}')],
+)
+def test_a_setting_that_is_given_twice_is_refused(tmp_path, name, text):
+    (tmp_path / name).write_text(text)
+
+    with pytest.raises(UsageError, match="sets 'limit' twice"):
+        read_configs(tmp_path / name)
+
+
 def test_a_config_that_is_not_text_is_refused(tmp_path):
     (tmp_path / "c.yaml").write_bytes(b"\xff\xfe")
 

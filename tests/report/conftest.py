@@ -77,6 +77,8 @@ def browser():
     Playwright keeps an event loop running in the thread of the tests until it is stopped. So it is stopped after this
     folder: tests of other rooms may start loops of their own.
     """
+    from playwright.sync_api import expect
+
     from support.browser import chromium, find_chromium
 
     if find_chromium() is None:
@@ -84,6 +86,7 @@ def browser():
         if os.environ.get("CI_BROWSER"):
             pytest.fail(message)
         pytest.skip(message)
+    expect.set_options(timeout=60_000)  # what is waited for comes, however busy the machine is
     with chromium() as running:
         yield running
     with pytest.raises(RuntimeError, match="no running event loop"):

@@ -12,6 +12,7 @@ import pytest
 from eyechart.cli import build
 from eyechart.errors import UsageError
 from eyechart.report.averages import average
+from eyechart.report.formats import FORMATS, matrix
 from eyechart.report.load import Found, load_results
 from eyechart.report.table import Column, make_table
 from eyechart.results import Result
@@ -85,6 +86,17 @@ def test_parquet_holds_the_same_rows(small_suite, tmp_path):
     assert table.column_names[:2] == ["dataset", "model"]
 
 
+@pytest.mark.parametrize("layout", ["rows", "matrix"])
+def test_parquet_holds_half_a_character_as_it_is_seen(tmp_path, layout):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    body = {"dataset": "d\ud800", "model": "m\ud800", "pretrained": "", "task": "knn", "metrics": {"knn_acc1": 0.5}}
+    (tmp_path / "r.json").write_text(json.dumps(body))
+
+    run(tmp_path / "r.json", "-o", tmp_path / "t.parquet", "--layout", layout)
+
+    assert parquet.read_table(tmp_path / "t.parquet")["model"][0].as_py().startswith("m\\ud800")
+
+
 def test_markdown_and_latex_escape_what_would_break_the_table(tmp_path, capsys):
     body = {"dataset": "a|b_%", "model": "m<b>", "pretrained": "$x", "task": "t", "metrics": {"acc1": 0.5}}
     (tmp_path / "r.json").write_text(json.dumps(body))
@@ -107,6 +119,8 @@ def test_the_matrix_marks_the_best_and_says_how_the_average_is_made(suite, capsy
     assert "**" in out.out
     assert "Average: the mean over benchmarks, over 10 that every model has." in out.out
     assert out.err.count("1 failed") == 6  # an image of one benchmark is broken, for all six models
+    assert "Over fewer samples than listed: " in out.out
+    assert "; Snellen-L on harbour: 1 failed; " in out.out
 
 
 def test_where_lower_is_better_the_smallest_number_is_marked(suite, capsys):
@@ -119,6 +133,52 @@ def test_where_lower_is_better_the_smallest_number_is_marked(suite, capsys):
         numbers = [float(row[column].strip("*")) for row in rows]
         assert rows[numbers.index(min(numbers))][column].startswith("**")
         assert not rows[numbers.index(max(numbers))][column].startswith("**")
+
+
+def test_a_number_of_any_size_can_be_written(tmp_path, capsys):
+    body = {"dataset": "d", "model": "m", "pretrained": "", "task": "vlmevalkit", "metrics": {"score": 1e30}}
+    (tmp_path / "r.json").write_text(json.dumps(body))
+
+    run(tmp_path, "-o", "-", "--layout", "matrix", "--digits", 2)
+
+    assert "1000000000000000019884624838656.00" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        run(tmp_path, "--layout", "matrix", "--digits", -2)
+
+
+@pytest.mark.parametrize("output", ["folder", "file/table.csv"])
+def test_a_table_that_cannot_be_written_is_one_clear_error(small_suite, tmp_path, output):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").write_text("")
+
+    with pytest.raises(UsageError, match="Cannot write"):
+        run(small_suite, "-o", tmp_path / output)
+
+
+def test_a_result_that_a_newer_one_replaces_is_named(small_suite, tmp_path, capsys):
+    source = small_suite / "digits_Snellen-B_en_zeroshot_classification.json"
+    for name in ("a.json", "b.json"):
+        (tmp_path / name).write_bytes(source.read_bytes())
+
+    run(tmp_path, "-o", "-", "--layout", "matrix")
+
+    assert f"occurs more than once: the newest result is shown, not {tmp_path / 'a.json'}." in capsys.readouterr().err
+
+
+def test_two_tasks_that_write_the_same_metric_have_columns_of_two_names():
+    parquet = pytest.importorskip("pyarrow.parquet")
+    both = [
+        found("m", "cars", {"lp_acc1": v}, task, "probe")
+        for task, v in (("linear_probe", 0.3), ("logistic_probe", 0.6))
+    ]
+    table = make_table(both)
+
+    grid = matrix(table, table.columns())
+
+    names = ["cars [linear_probe] lp_acc1", "cars [logistic_probe] lp_acc1"]
+    assert grid.header == ("model", *names, "Average")
+    read = parquet.read_table(io.BytesIO(FORMATS["parquet"](grid))).to_pydict()
+    assert [read[name] for name in names] == [["30.0"], ["60.0"]]
 
 
 def test_an_unknown_metric_is_refused(small_suite):
@@ -184,6 +244,13 @@ def test_averages_of_what_should_be_low(how, expected, lower):
     mean = average(table, table.columns(), how)
 
     assert (mean.values, mean.lower_is_better) == (pytest.approx(expected), lower)
+
+
+def test_what_is_best_by_chance_has_no_share_above_it():
+    metric = Metric(0.2, chance=0.0, primary=True, lower_is_better=True)
+    table = make_table([found("a", "x", {"brier": metric})])
+
+    assert average(table, table.columns(), "chance").values == (None,)
 
 
 def test_the_leader_of_a_column_is_the_best_not_the_largest():

@@ -16,8 +16,8 @@ from eyechart.report.load import load_results
 from eyechart.report.pairing import ASPECTS, RecordsCache
 from eyechart.report.ranking import rank_models, tied_with_best
 from eyechart.report.table import Column, make_table
-from eyechart.report.tests import holm
 from eyechart.results import write_result
+from eyechart.stats import holm
 from support.make_results import exam, sit
 
 
@@ -241,6 +241,15 @@ def test_results_without_records_cannot_be_paired(tmp_path):
         run(tmp_path / "a.json", tmp_path / "b.json")
 
 
+@pytest.mark.parametrize("name", ["empty", "r.records.jsonl"])
+def test_a_first_argument_without_a_result_is_refused(suite, tmp_path, name):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "r.records.jsonl").write_text("")
+
+    with pytest.raises(UsageError, match=f"No result to compare with in .*{name}"):
+        run(tmp_path / name, suite)
+
+
 def test_one_model_alone_is_refused(suite):
     with pytest.raises(UsageError, match="Only one model"):
         run(suite / "digits_Snellen-B_en_zeroshot_classification.json")
@@ -287,6 +296,20 @@ def test_rank_intervals_part_the_weak_from_the_strong(suite):
     ranks = {table.models[m].name: rank for m, rank in zip(ranking.models, ranking.ranks, strict=True)}
     assert ranks["Tumbling-E"] == (6, 6)
     assert ranks["Snellen-L"][0] == 1
+
+
+def test_ranks_are_over_numbers_of_one_scale(answers, capsys):
+    """CIDEr goes up to ten: its mean with accuracies would be its own."""
+    table = table_of(answers)
+    assert max(table.values(table.columns("CIDEr")[0])) > 1
+
+    ranking = rank_models(table, RecordsCache(table))
+
+    assert {table.benchmarks[b].task for b in ranking.benchmarks} == {"questions"}
+    assert max(ranking.means) <= 1
+    run(answers, "--metric", "CIDEr")
+    best = max(table.values(table.columns("CIDEr")[0]))
+    assert f"{best:.1f}   support.chart_models:SharpVLM" in capsys.readouterr().out
 
 
 def test_a_benchmarks_best_and_those_not_separable_from_it(exam_data, tmp_path):

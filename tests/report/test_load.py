@@ -117,6 +117,12 @@ def test_clip_benchmark_csv(tmp_path):
     assert result.metrics == {"acc1": 0.9}
 
 
+def test_a_model_that_is_called_like_a_number_is_no_metric(tmp_path):
+    text = "dataset,model,pretrained,task,language,model_fullname,acc1\nd,7,,zeroshot_classification,en,7 ,0.5\n"
+
+    assert only(put(tmp_path / "benchmark.csv", text)).result.metrics == {"acc1": 0.5}
+
+
 def test_evalscope_clip_json_has_neither_pretrained_nor_language(tmp_path):
     body = {"dataset": "muge", "model": "chinese-clip", "task": "zeroshot_retrieval", "metrics": {"x": 0.5}}
 
@@ -151,6 +157,17 @@ def test_mteb_scores_take_the_model_from_the_folder(tmp_path):
 
     assert (result.model, result.dataset) == ("my-model", "CustomRetrieval")
     assert result.metrics == {"main_score": 0.8, "ndcg_at_10": 0.8}
+
+
+def test_mteb_scores_of_several_languages_are_averaged_as_mteb_does(tmp_path):
+    rows = [{"hf_subset": name, "main_score": score, "only": 1.0} for name, score in (("en", 0.9), ("de", 0.1))]
+    del rows[1]["only"]
+    body = {"task_name": "STS22", "mteb_version": "2.1", "scores": {"test": rows}}
+
+    result = only(put(tmp_path / "m" / "master" / "STS22.json", body)).result
+
+    assert result.metrics == {"main_score": 0.5, "en|main_score": 0.9, "de|main_score": 0.1}
+    assert result.primary == ("main_score",)
 
 
 def test_vlmevalkit_accuracy_in_fractions(tmp_path):

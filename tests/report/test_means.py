@@ -15,14 +15,15 @@ from eyechart import read_result
 from eyechart.cli import build
 from eyechart.errors import ResultError
 from eyechart.report.compare import compare
-from eyechart.report.functions import FUNCTIONS
 from eyechart.report.load import load_results
 from eyechart.report.means import align, read_checked, rows_of
 from eyechart.report.page.payload import make_payload
 from eyechart.report.ranking import unit_scores
 from eyechart.report.records import RecordColumns
 from eyechart.report.table import make_table
+from eyechart.report.tests import FUNCTIONS
 from eyechart.results import write_result
+from eyechart.results.parse import checksum
 from eyechart.types import MeanOf
 from support.make_results import sit
 
@@ -173,6 +174,13 @@ def edit_metric(folder):
     return f"{path} was changed after it was written"
 
 
+def edit_metric_and_drop_the_checksum(folder):
+    said = edit_metric(folder)
+    path = folder / "bad.json"
+    path.write_text(json.dumps({key: part for key, part in json.loads(path.read_text()).items() if key != "checksum"}))
+    return said
+
+
 def edit_metric_without_a_trace(folder):
     """Write the result again with another number: the file is whole, but its records tell."""
     result = read_result(folder / "bad.json")
@@ -181,7 +189,24 @@ def edit_metric_without_a_trace(folder):
     return "acc1 is 0.99, but the mean of its records is 0.8"
 
 
-CHANGES = [cut_records, edit_records, lose_records, edit_metric, edit_metric_without_a_trace]
+CHANGES = [
+    cut_records,
+    edit_records,
+    lose_records,
+    edit_metric,
+    edit_metric_and_drop_the_checksum,
+    edit_metric_without_a_trace,
+]
+
+
+@pytest.mark.parametrize("change", [cut_records, edit_records, lose_records])
+def test_nobody_gets_a_record_of_a_file_that_was_changed(results, change):
+    said = change(results)
+
+    with pytest.raises(ResultError) as error:
+        next(read_result(results / "bad.json").iter_records())
+
+    assert said in error.value.message
 
 
 @pytest.mark.parametrize("change", CHANGES)
@@ -233,8 +258,8 @@ def test_untouched_results_are_not_spoken_of(results, capsys):
 def test_a_mean_of_another_kind_is_an_error_of_the_file(results):
     path = results / "bad.json"
     body = json.loads(path.read_text())
-    del body["checksum"]
     body["metric_values"]["acc1"]["mean_of"] = {"field": "rank", "at_most": "one"}
+    body["checksum"] = checksum(body)
     path.write_text(json.dumps(body))
 
     with pytest.raises(ResultError, match="is damaged"):

@@ -14,6 +14,7 @@ from eyechart.report.page.payload import make_payload
 from eyechart.report.table import make_table
 from eyechart.results import Result
 from eyechart.types import Metric
+from support.make_results import sit
 
 pytestmark = pytest.mark.slow  # a real browser
 
@@ -132,7 +133,9 @@ def test_the_copied_table_is_the_one_that_build_writes(watched, report, suite, h
 def test_numbers_half_way_between_two_digits_are_rounded_alike(watched, tmp_path):
     values = [0.1225, 0.0625, 0.81249999, 0.8125, 0.0005, 1.0, 0.0]
     metrics = [{"acc1": Metric(value, primary=True)} for value in values]
-    found = [Found(Result(f"d{i}", "m", "", "knn", "en", metric)) for i, metric in enumerate(metrics)]
+    found = [
+        Found(Result(f"d{i}", "m", "", "zeroshot_classification", "en", metric)) for i, metric in enumerate(metrics)
+    ]
     path = tmp_path / "report.html"
     path.write_bytes(make_page(make_payload(found)))
     page = watched.open(path)
@@ -142,6 +145,50 @@ def test_numbers_half_way_between_two_digits_are_rounded_alike(watched, tmp_path
 
     table = make_table(found)
     assert page.evaluate("copied") == [FORMATS["csv"](matrix(table, table.columns())).decode()]
+
+
+def test_what_a_spreadsheet_would_compute_is_copied_as_a_text(watched, tmp_path):
+    metric = Metric(0.5, primary=True)
+    found = [
+        Found(Result("=d", name, "", "zeroshot_classification", "en", {"acc1": metric}))
+        for name in ("=1+1", "-2", "'@x", 'a"b,c', "-1|<b>\n")
+    ]
+    path = tmp_path / "report.html"
+    path.write_bytes(make_page(make_payload(found)))
+    page = watched.open(path)
+    record_copies(page)
+    page.get_by_role("button", name="Sort by model").click()
+
+    for name in ("CSV", "Markdown"):
+        page.get_by_role("button", name=f"Copy as {name}").click()
+
+    table = make_table(found)
+    grid = matrix(table, table.columns())
+    assert page.evaluate("copied") == [FORMATS[kind](grid).decode() for kind in ("csv", "markdown")]
+
+
+def test_points_are_copied_as_they_are_shown(watched, answers_report):
+    page = watched.open(answers_report, "#/compare")
+    record_copies(page)
+    shown = page.locator("tbody tr", has_text="CIDEr").locator("td").all_inner_texts()
+
+    page.get_by_role("button", name="Copy as CSV").click()
+
+    (copied,) = [line.split(",") for line in page.evaluate("copied")[0].splitlines() if "CIDEr" in line]
+    assert [float(cell) for cell in copied[1:3]] == pytest.approx([float(cell) for cell in shown[:2]], abs=0.06)
+
+
+def test_what_a_model_has_not_seen_is_neither_right_nor_taken_for_anything(watched, exam_data, tmp_path):
+    sit(exam_data, tmp_path / "whole.json", "whole", misses=[1])
+    sit(exam_data, tmp_path / "blind.json", "blind", blind=[1], on_error="skip")
+    path = tmp_path / "report.html"
+    path.write_bytes(make_page(make_payload(load_results([tmp_path]).found)))
+    page = open_benchmark(watched, path, "exam")
+    page.locator("#model-detail").get_by_label("Model").select_option(label="whole")
+
+    page.locator(".cards .card button").first.click()
+
+    assert page.locator("dialog tbody tr", has_text="blind").locator("td").all_inner_texts() == ["\u2013", "not judged"]
 
 
 def test_copying_works_without_the_clipboard_interface(watched, report):

@@ -130,7 +130,28 @@ def test_too_many_samples_are_cut_to_the_most_missed_and_the_figures_are_of_all(
     assert chunk["samples"]["total"] == 84
     assert len(chunk["samples"]["ids"]) == 10
     assert all(ranks != (1,) * 6 for ranks in zip(*chunk["samples"]["rank"].values(), strict=True))
-    assert sum(chunk["class_counts"]) == 84
+    assert {sum(counts) for counts in chunk["class_counts"].values()} == {84}
+
+
+def test_the_counts_of_a_class_are_those_of_the_model(exam_data, tmp_path):
+    sit(exam_data, tmp_path / "whole.json", "whole")
+    sit(exam_data, tmp_path / "blind.json", "blind", blind=[1, 3], on_error="skip")
+
+    payload = make_payload(load_results([tmp_path]).found)
+
+    names = [model["name"] for model in payload.overview["models"]]
+    counts = {names[int(m)]: own for m, own in payload.chunks[0]["class_counts"].items()}
+    assert counts == {"whole": [50, 50], "blind": [50, 48]}
+
+
+def test_more_notes_than_are_shown_are_counted(exam_data, tmp_path):
+    sit(exam_data, tmp_path / "r.json", "model")
+    for number in range(25):
+        (tmp_path / f"copy{number}.json").write_bytes((tmp_path / "r.json").read_bytes())
+
+    notices = make_payload(load_results([tmp_path]).found).overview["notices"]
+
+    assert (len(notices), notices[-1]) == (21, "... and 5 more.")
 
 
 def test_thumbnails_stop_at_the_limit_for_the_page_and_none_means_none(payload, small_suite):

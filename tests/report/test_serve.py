@@ -129,14 +129,15 @@ def test_what_is_chosen_survives_the_reload(browser, small_suite, tmp_path):
     watched = Watched(browser)
     page = watched.page
     with serving(tmp_path) as port:
-        page.goto(f"http://{HOST}:{port}/")
+        with page.expect_response("**/status.json"):  # the page knows which state of the results it shows
+            page.goto(f"http://{HOST}:{port}/")
         page.get_by_label("Filter models").fill("Snellen-L")
         expect(page.locator("#matrix tbody tr")).to_have_count(1)
-        page.wait_for_timeout(2000)
+        page.wait_for_function("JSON.parse(sessionStorage['eyechart:Eyechart report']).query === 'Snellen-L'")
 
         for file in small_suite.glob("garden*"):
             shutil.copy(file, tmp_path)
-        expect(page.locator("#matrix thead a.dataset")).to_have_count(2, timeout=15_000)
+        expect(page.locator("#matrix thead a.dataset")).to_have_count(2)
 
         expect(page.locator("#matrix tbody tr")).to_have_count(1)
     watched.context.close()
@@ -147,6 +148,25 @@ def test_a_run_that_gives_no_news_is_not_called_running(tmp_path):
     (tmp_path / f"{PROGRESS_PREFIX}1.progress").write_text(json.dumps(body))
 
     assert LiveResults([str(tmp_path)], lambda: b"").status()["runs"][0]["state"] == "stalled"
+
+
+def test_what_somebody_else_wrote_as_progress_is_left_out(tmp_path):
+    for number, text in enumerate(('{"updated": "now"}', "[]", "[" * 100_000, "{")):
+        (tmp_path / f"{PROGRESS_PREFIX}{number}.progress").write_text(text)
+
+    assert LiveResults([str(tmp_path)], lambda: b"").status()["runs"] == []
+
+
+def test_a_page_that_cannot_be_made_says_why(small_suite, tmp_path):
+    source = next(small_suite.glob("digits*zeroshot_classification.json"))
+    body = json.loads(source.read_text()) | {"details": {"classnames": 7}}
+    (tmp_path / "r.json").write_text(json.dumps(body))
+
+    with serving(tmp_path) as port:
+        code, body, _ = get(port)
+
+    assert code == 500
+    assert b"r.json are damaged" in body
 
 
 def test_the_progress_file_goes_with_the_run_and_is_no_result(small_suite, tmp_path):

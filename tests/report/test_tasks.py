@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from eyechart import evaluate
+from eyechart.errors import UsageError
 from eyechart.report.compare import compare
 from eyechart.report.load import load_results
 from eyechart.report.page.payload import make_payload
 from eyechart.report.table import make_table
-from support.make_results import ENCODER, texts
+from support.make_results import ENCODER, VLMS, questions, retrieval, sit, texts
 
 
 @pytest.fixture(scope="module")
@@ -85,6 +86,46 @@ def test_captions_are_compared_by_the_score_of_each_image(answers):
 
     assert line.paired.n == 16
     assert line.paired.difference > 0
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [({"system_prompt": "Be brief."}, "prompts"), ({"metric": "anls"}, "metric")],
+    ids=["another system prompt", "another rule for answers"],
+)
+def test_answers_to_other_prompts_or_scored_by_another_rule_are_not_compared(tmp_path, given, named):
+    _, descriptions = questions(tmp_path / "data", n=8)
+    asked = {"xlsx": False, "metric": "relaxed_accuracy"}
+    for name, model, settings in (("a", VLMS[0], asked), ("b", VLMS[1], asked | given)):
+        evaluate(
+            dataset=[str(descriptions)], model=[model], num_workers=0, output=f"{tmp_path}/{name}.json",
+            questions=settings,
+        )  # fmt: skip
+
+    with pytest.raises(UsageError, match=f"descriptions: {named}\n"):
+        by_metric(load_results([tmp_path / "a.json", tmp_path / "b.json"]).found)
+
+
+def test_captions_to_another_prompt_are_not_compared(tmp_path):
+    root = retrieval(tmp_path / "postcards", n=8)
+    for model, options in zip(VLMS, ({}, {"caption_prompt": "Say it shortly."}), strict=True):
+        evaluate(
+            dataset=["wds/postcards"], dataset_root=str(root), task=["captioning"], model=[model], num_workers=0,
+            output=f"{tmp_path}/{{model}}.json", task_options=options,
+        )  # fmt: skip
+
+    with pytest.raises(UsageError, match="postcards: prompts\n"):
+        by_metric(load_results(sorted(tmp_path.glob("*.json"))).found)
+
+
+@pytest.mark.parametrize("other", [{"knn_k": 3}, {"folds": 4}, {"fewshot_k": 20}], ids=str)
+def test_models_that_learnt_from_something_else_are_not_compared(exam_data, tmp_path, other):
+    learning = {"folds": 5, "knn_k": 1}
+    sit(exam_data, tmp_path / "a.json", "a", task=["knn"], task_options=learning)
+    sit(exam_data, tmp_path / "b.json", "b", range(9), task=["knn"], task_options=learning | other)
+
+    with pytest.raises(UsageError, match="exam: training\n"):
+        by_metric(load_results([tmp_path / "a.json", tmp_path / "b.json"]).found)
 
 
 def test_the_predictions_beside_a_result_are_no_results(answers):

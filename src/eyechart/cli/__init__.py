@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -28,6 +29,7 @@ COMMANDS = {
 """Subcommands: each is a module of this package with ``add_arguments(parser)`` and ``run(args)``."""
 
 INTERRUPTED = 130
+NOBODY_READS = 141
 
 
 def main(arguments: Sequence[str] | None = None, *, program: str = "eyechart") -> int:
@@ -46,6 +48,9 @@ def main(arguments: Sequence[str] | None = None, *, program: str = "eyechart") -
             f"{program}: interrupted; what was computed is kept, run the same command to go on.\n", sys.stderr
         )
         return INTERRUPTED
+    except BrokenPipeError:  # as with `| head`: what is left must not fail again when Python ends
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return NOBODY_READS
     return code
 
 
@@ -78,12 +83,12 @@ class _Formatter(argparse.ArgumentDefaultsHelpFormatter):
 
 
 def main_clip_benchmark() -> int:
-    """CatalogueEntry point of the ``clip_benchmark`` alias."""
+    """Entry point of the ``clip_benchmark`` alias."""
     return main(program="clip_benchmark")
 
 
 def main_export_wds() -> int:
-    """CatalogueEntry point of the ``clip_benchmark_export_wds`` alias: its flags are those of ``export``."""
+    """Entry point of the ``clip_benchmark_export_wds`` alias: its flags are those of ``export``."""
     return main(["export", *sys.argv[1:]], program="clip_benchmark_export_wds")
 
 

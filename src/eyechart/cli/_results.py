@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from eyechart.errors import ResultError, UsageError
+from eyechart.io.files import write_atomic
 from eyechart.io.terminal import write_message
 
 if TYPE_CHECKING:
     from eyechart.report.load import Found, Loaded
+    from eyechart.report.table import ResultTable
 
 SHOWN = 5
 
@@ -27,9 +31,26 @@ def load(arguments: Sequence[str]) -> Loaded:
     return loaded
 
 
+def arrange(found: Sequence[Found]) -> ResultTable:
+    """Put results into a table and say on the error stream which of them are not in it."""
+    from eyechart.report.table import make_table
+
+    table = make_table(found)
+    for line in table.notices:
+        write_message(f"{line}\n", sys.stderr)
+    return table
+
+
+def save(output: str, data: bytes) -> None:
+    """Write a file that was asked for."""
+    try:
+        write_atomic(Path(output), data)
+    except OSError as error:
+        raise UsageError(f"Cannot write {output} ({error.strerror}).", advice="Choose another --output.") from error
+
+
 def say_what_is_missing(found: Sequence[Found]) -> None:
     """Say on the error stream which numbers are over fewer samples than listed, and which files were changed."""
-    from eyechart.errors import ResultError
     from eyechart.report.means import read_checked
     from eyechart.report.table import fewer_than_listed
 

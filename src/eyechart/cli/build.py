@@ -6,9 +6,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from eyechart.cli._results import load, say_what_is_missing
+from eyechart.cli._results import arrange, load, save, say_what_is_missing
 from eyechart.errors import UsageError
-from eyechart.io.files import write_atomic
 from eyechart.io.terminal import write_message
 
 
@@ -27,18 +26,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--average", choices=("plain", "kind", "rank", "chance"), default="plain", help="matrix: the last column"
     )
-    parser.add_argument("--digits", type=int, default=1, help="matrix: digits after the point")
+    parser.add_argument(
+        "--digits", type=int, default=1, choices=range(16), metavar="N", help="matrix: digits after the point"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Write the table and say what went into it."""
     from eyechart.report.formats import FORMATS, SUFFIXES, matrix, result_rows
-    from eyechart.report.table import make_table
 
     loaded = load(args.files)
     say_what_is_missing(loaded.found)
     if args.layout == "matrix":
-        table = make_table(loaded.found)
+        table = arrange(loaded.found)
         columns = table.columns(args.metric)
         if not columns:
             raise UsageError(
@@ -56,6 +56,6 @@ def run(args: argparse.Namespace) -> int:
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
         return 0
-    write_atomic(Path(args.output), data)
+    save(args.output, data)
     write_message(f"{len(loaded.found)} results, {len(grid.rows)} rows -> {args.output}\n", sys.stdout)
     return 0

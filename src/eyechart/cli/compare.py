@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from eyechart.cli._results import load
+from eyechart.cli._results import arrange, load, save
 from eyechart.errors import UsageError, unknown_name
-from eyechart.io.files import write_atomic
+from eyechart.io.json_text import to_json
 from eyechart.io.terminal import write_output
 
 if TYPE_CHECKING:
@@ -29,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         default=[],
         metavar="ASPECT",
-        help="what differs on purpose: prompts, 'task version', samples, judge, extractor",
+        help="what differs on purpose: prompts, training, metric, 'task version', samples, judge, extractor",
     )
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument("--output", "-o", help="write the JSON to this file as well")
@@ -40,11 +38,9 @@ def run(args: argparse.Namespace) -> int:
     from eyechart.report.compare import compare
     from eyechart.report.pairing import RecordsCache
     from eyechart.report.ranking import rank_models
-    from eyechart.report.table import make_table
 
     _check_aspects(args.allow_different)
-    loaded = load(args.files)
-    table = make_table(loaded.found)
+    table = arrange(load(args.files).found)
     baseline = _baseline(table, args.baseline, args.files[0])
     others = [row for row in range(len(table.models)) if row != baseline]
     if not others:
@@ -56,10 +52,9 @@ def run(args: argparse.Namespace) -> int:
         compare(table, baseline, row, metric=args.metric, allow=args.allow_different, cache=cache) for row in others
     ]
     ranking = rank_models(table, cache, args.metric)
-    body = _to_json(table, comparisons, ranking)
-    as_json = json.dumps(body, ensure_ascii=False, indent=1) + "\n"
+    as_json = to_json(_to_json(table, comparisons, ranking), indent=1) + "\n"
     if args.output:
-        write_atomic(Path(args.output), as_json.encode("utf-8", "backslashreplace"))
+        save(args.output, as_json.encode("utf-8", "backslashreplace"))
     write_output(as_json if args.json else _to_text(table, comparisons, ranking), sys.stdout)
     return 0
 
@@ -77,7 +72,10 @@ def _check_aspects(allowed: list[str]) -> None:
 def _baseline(table: ResultTable, wanted: str | None, first_argument: str) -> int:
     """Find the row to compare with: the one asked for, else the first argument's."""
     if wanted is None:
-        return min(m for (m, _), found in table.cells.items() if found.argument == first_argument)
+        rows = [m for (m, _), found in table.cells.items() if found.argument == first_argument]
+        if not rows:
+            raise UsageError(f"No result to compare with in {first_argument}.", advice="Name it first, or --baseline.")
+        return min(rows)
     labels = {model.label: row for row, model in enumerate(table.models)}
     by_name = {model.name: row for row, model in enumerate(table.models)}
     if wanted not in labels and wanted not in by_name:

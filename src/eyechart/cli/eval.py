@@ -57,18 +57,24 @@ def _model(parser: argparse.ArgumentParser) -> None:
     add("--model", nargs="+", default=[], help="architecture, folder, hub id, python:module:factory")
     add("--pretrained", nargs="+", default=[], help="tags, checkpoints, folders or hub ids (open_clip: laion400m_e32)")
     add("--pretrained_model", nargs="+", default=[], help="'model,pretrained' pairs, collections, or files of them")
+    add_model_flags(group)
+    add("--compile", action="store_true", help="compile the towers with torch.compile")
+    add("--precision", default="auto", choices=["auto", "fp32", "fp16", "bf16", "amp"], help="auto is fp32")
+    amp = group.add_mutually_exclusive_group()
+    amp.add_argument("--amp", dest="amp", action="store_true", help="same as --precision amp")
+    amp.add_argument("--no_amp", dest="no_amp", action="store_true", help="same as --precision fp32")
+
+
+def add_model_flags(group: argparse._ArgumentGroup) -> None:
+    """Declare the flags that say how a model is found and loaded."""
+    add = group.add_argument
     add("--model_type", help="model family, or python:module:factory; without it, found out from the model")
     add("--model_cache_dir", help="where weights are kept")
     add("--revision", help="revision of a hub model")
     add("--hub", choices=["huggingface", "modelscope"], help="where hub ids come from (default: huggingface)")
     add("--trust-remote-code", "--trust_remote_code", action="store_true", help="run code that a hub model brings")
-    add("--compile", action="store_true", help="compile the towers with torch.compile")
     add("--model_option", nargs="+", default=[], metavar="KEY=VALUE", help="options of single model families")
-    add("--precision", default="auto", choices=["auto", "fp32", "fp16", "bf16", "amp"], help="auto is fp32")
     add("--device", default="auto", help="auto, cpu, cuda:1; several with commas")
-    amp = group.add_mutually_exclusive_group()
-    amp.add_argument("--amp", dest="amp", action="store_true", help="same as --precision amp")
-    amp.add_argument("--no_amp", dest="no_amp", action="store_true", help="same as --precision fp32")
 
 
 def _how(parser: argparse.ArgumentParser) -> None:
@@ -184,27 +190,6 @@ def option_of(text: str) -> tuple[str, Any]:
         return key, value
 
 
-_TASK_OPTIONS = (
-    "caption_prompt",
-    "train_split",
-    "val_split",
-    "val_proportion",
-    "fewshot_k",
-    "fewshot_epochs",
-    "fewshot_lr",
-    "fewshot_curve",
-    "fewshot_repeats",
-    "folds",
-    "knn_k",
-    "merge_duplicate_classes",
-    "normalize",
-    "prompt_sensitivity",
-)
-_QUESTIONS = (
-    "mode", "api_base", "api_key_variable", "concurrency", "timeout", "tries", "temperature", "max_tokens",
-    "system_prompt", "extractor", "metric", "repeats", "judge", "judge_type", "judge_api_base", "judge_key_variable",
-    "judge_fallback", "xlsx",
-)  # fmt: skip
 _NOT_SETTINGS = {
     "command",
     "profile",
@@ -221,15 +206,19 @@ _NOT_SETTINGS = {
     "ray_workers",
     "processes",
 }
+"""What is for this command alone."""
 
 
 def settings_of(args: argparse.Namespace) -> dict[str, Any]:
     """Turn parsed flags into the settings of `eyechart.config.Config`."""
-    values = {key: value for key, value in vars(args).items() if key not in _NOT_SETTINGS}
-    values["task_options"] = {key: values.pop(key) for key in _TASK_OPTIONS}
-    values["task_options"] |= dict(option_of(text) for text in values.pop("task_option"))
-    values["model_options"] = dict(option_of(text) for text in values.pop("model_option"))
-    values["questions"] = {key: values.pop(key) for key in _QUESTIONS}
+    from eyechart.config import Config, QuestionSettings
+
+    given = {key: value for key, value in vars(args).items() if key not in _NOT_SETTINGS}
+    model_options = dict(option_of(text) for text in given.pop("model_option"))
+    own_options = dict(option_of(text) for text in given.pop("task_option"))
+    questions = {key: given.pop(key) for key in QuestionSettings.model_fields}
+    values = {key: given.pop(key) for key in Config.model_fields if key in given}
+    values |= {"model_options": model_options, "questions": questions, "task_options": given | own_options}
     if args.amp or args.no_amp:
         values["precision"] = "amp" if args.amp else "fp32"
     return values

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from eyechart.datasets.catalogue import CatalogueEntry, Source
 
-from eyechart.cli import _model_card
+from eyechart.cli.eval import add_model_flags, option_of
 from eyechart.io.terminal import write_output
 
 Facts = Mapping[str, Any]
@@ -23,7 +23,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--dataset_root", default="{root}", help="folder for the steps of a manual download")
     parser.add_argument("--catalogue", nargs="+", default=[], help="TOML files with datasets of your own")
-    _model_card.add_arguments(parser)
+    group = parser.add_argument_group("for a model")
+    group.add_argument("--pretrained", default="", help="tag, checkpoint, folder or hub id")
+    group.add_argument("--precision", default="fp32", choices=["fp32", "fp16", "bf16", "amp"], help="how it computes")
+    add_model_flags(group)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -145,7 +148,7 @@ def _language(args: argparse.Namespace) -> Facts | None:
 
 
 def _plugin(args: argparse.Namespace) -> Facts | None:
-    from eyechart.cli._registries import registries
+    from eyechart.cli.list import registries
 
     for registry in registries().values():
         if args.name in registry.names():
@@ -154,8 +157,57 @@ def _plugin(args: argparse.Namespace) -> Facts | None:
     return None
 
 
+def _model(args: argparse.Namespace) -> Facts | None:
+    """Load the model that is meant, unless its card is known, and tell what is on the card."""
+    from eyechart.config import make_config
+    from eyechart.models.registry import open_model
+    from eyechart.plan_models import model_specs
+
+    if args.model_type is None and not _is_known(args.name, args.pretrained):
+        return None
+    settings = {
+        "model_type": args.model_type,
+        "model": [args.name],
+        "pretrained": [args.pretrained],
+        "model_options": dict(option_of(text) for text in args.model_option),
+        **{name: getattr(args, name) for name in ("precision", "device", "model_cache_dir", "revision", "hub")},
+        "trust_remote_code": args.trust_remote_code,
+    }
+    (spec,) = model_specs(make_config(settings))
+    model = open_model(spec)
+    model.family.check(spec)
+    card = model.card
+    return {
+        "model": card.name,
+        "family": card.family,
+        "parameters": f"{card.parameters:,}" if card.parameters else None,
+        "embedding size": card.embedding_dim,
+        "image size": card.image_size,
+        "context length": card.context_length,
+        "logit scale": card.logit_scale and round(card.logit_scale, 4),
+        "logit bias": card.logit_bias and round(card.logit_bias, 4),
+        "similarity": card.similarity,
+        "precision": card.precision,
+        "weights digest": card.weights_digest,
+        "fingerprint": card.fingerprint,
+        "transform": " ".join(card.transform.split()),
+        "notes": list(card.notes),
+    }
+
+
+def _is_known(name: str, pretrained: str) -> bool:
+    """Tell whether a name is that of a model; one that could be anything is not looked for on a hub."""
+    from eyechart.errors import UnknownNameError
+    from eyechart.models.resolve import resolve_model
+
+    try:
+        return not resolve_model(name, pretrained).notice
+    except UnknownNameError:
+        return False
+
+
 def _named_model(args: argparse.Namespace) -> Facts | None:
-    return _model_card.facts_of(args) if args.model_type else None
+    return _model(args) if args.model_type else None
 
 
 LOOKUPS: list[Callable[[argparse.Namespace], Facts | None]] = [
@@ -165,13 +217,13 @@ LOOKUPS: list[Callable[[argparse.Namespace], Facts | None]] = [
     _questions,
     _language,
     _plugin,
-    _model_card.facts_of,
+    _model,
 ]
 """What a name may be, tried in order; each returns what is known, or nothing."""
 
 
 def _all_names(args: argparse.Namespace) -> list[str]:
-    from eyechart.cli._registries import registries
+    from eyechart.cli.list import registries
     from eyechart.datasets.catalogue import load_catalogue, user_files
     from eyechart.datasets.questions.benchmarks import known_benchmarks
 

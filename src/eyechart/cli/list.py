@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
+
+from eyechart.io.cells import align
+from eyechart.io.terminal import write_message, write_output
 
 if TYPE_CHECKING:
     from eyechart.datasets.catalogue import Catalogue
@@ -16,7 +20,7 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
     add = parser.add_argument
-    add("what", choices=list_names(), help="what to list")
+    add("what", choices=list(_LISTS), help="what to list")
     add("--search", help="only what has this text in its name or title")
     add("--kind", help="only datasets of this kind: classification, retrieval, MCQ, Y/N, VQA, ...")
     add("--language", help="only datasets in this language, under any of its codes")
@@ -30,21 +34,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--catalogue", nargs="+", default=[], help="TOML files with datasets and collections of your own")
 
 
-def list_names() -> list[str]:
-    """Name what can be listed."""
-    return list(_LISTS)
-
-
 def run(args: argparse.Namespace) -> int:
     """Print one line each."""
-    from eyechart.cli._columns import show_columns
-
     head, rows = _LISTS[args.what](args)
     if args.search:
         words = args.search.lower()
         rows = [row for row in rows if words in row[0].lower() or words in row[-1].lower()]
     show_columns(rows, head)
     return 0
+
+
+def show_columns(rows: Sequence[Sequence[str]], head: Sequence[str]) -> None:
+    """Write rows in aligned columns; the head goes to the error stream, so that pipes get the rows alone."""
+    first, *lines = align([head, *rows], texts=len(head))
+    write_message(f"{first}\n", sys.stderr)
+    write_output("".join(f"{line}\n" for line in lines), sys.stdout)
+
+
+def registries() -> dict[str, Registry]:
+    """Return the registries by the word under which they are listed."""
+    from eyechart.models.registry import ENCODERS, GENERATORS, RERANKERS
+    from eyechart.tasks.registry import TASKS
+
+    return {"tasks": TASKS, "models": ENCODERS, "generators": GENERATORS, "rerankers": RERANKERS}
 
 
 def _catalogue(args: argparse.Namespace) -> Catalogue:
@@ -126,8 +138,6 @@ def _languages(args: argparse.Namespace) -> tuple[Sequence[str], Rows]:
 
 
 def _registered(args: argparse.Namespace) -> tuple[Sequence[str], Rows]:
-    from eyechart.cli._registries import registries
-
     registry = registries()[args.what]
     return ("NAME", "WHAT"), [(name, _summary(registry, name)) for name in registry.names()]
 

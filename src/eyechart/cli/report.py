@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from eyechart.cli._results import load
+from eyechart.cli._results import load, save
 from eyechart.errors import ResultError, UsageError
-from eyechart.io.files import write_atomic
 from eyechart.io.terminal import write_message
 
 if TYPE_CHECKING:
@@ -41,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("There is nothing to report.", advice="Give result files or folders, or --reference internvl.")
     payload = payload_of(args)
     page = make_page(payload)
-    write_atomic(Path(args.output), page)
+    save(args.output, page)
     write_message(
         f"{len(payload.overview['results'])} results, {len(page) / 1e6:.1f} MB -> {args.output}\n", sys.stdout
     )

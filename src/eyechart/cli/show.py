@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from eyechart.io.cells import one_line
+from eyechart.io.cells import align, one_line
 from eyechart.io.terminal import make_console
 
 if TYPE_CHECKING:
@@ -54,7 +54,6 @@ def show_profiles(results: Sequence[Result]) -> None:
 def result_lines(results: Sequence[Result]) -> list[str]:
     """Lay out a heading per result and below it a line per metric; nothing is cut, however narrow the terminal is."""
     from eyechart.report.table import fewer_than_listed
-    from eyechart.report.words import align
 
     shown = [(result, _brief(result)) for result in results]
     best = any(metric.best is not None for _, metrics in shown for metric in metrics.values())

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from eyechart.errors import DataError
 from eyechart.io.files import cache_root, write_cached
+from eyechart.io.untrusted import DAMAGED
 
 DIGEST_SIZE = 16
 SETTLED = 2_000_000_000
@@ -124,7 +125,5 @@ def _load(path: Path, folder: str) -> dict[str, tuple[State, str]]:
             name: ([int(n) for n in state], bytes.fromhex(digest).hex())
             for name, (state, digest) in body["files"].items()
         }
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+    except (OSError, *DAMAGED):
         return {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, BinaryIO
@@ -56,12 +56,20 @@ def write_cached(path: Path, data: bytes) -> None:
     Raises:
         CacheError: If the disk is full or the folder cannot be written.
     """
-    try:
+    with explained("cache", path.parent):
         write_atomic(path, data)
+
+
+@contextmanager
+def explained(what: str, folder: Path) -> Iterator[None]:
+    """Turn a disk that is full, or a folder that cannot be written, into a `CacheError` with advice."""
+    try:
+        yield
     except OSError as error:
         raise CacheError(
-            f"Cannot write to the cache at {path.parent} ({error.strerror}).",
-            advice="Free some space, or set EYECHART_CACHE to a folder that can be written.",
+            f"Cannot write to the {what} at {folder} ({error.strerror}).",
+            advice="Free some space, or set EYECHART_CACHE to a folder that can be written. "
+            "What was stored so far is kept.",
         ) from error
 
 
@@ -85,22 +93,15 @@ def cache_root() -> Path:
     return (Path(base) if base else Path.home() / ".cache") / "eyechart"
 
 
-def private_folder(path: Path) -> Path:
-    """Create a folder that only its owner can read (embeddings and answers may be confidential)."""
-    return _make(path, lambda _: True)
+def make_folder(path: Path, *, private: bool = False) -> Path:
+    """Create a folder and its parents; one that is private (embeddings, answers), or of our cache, for its owner only.
 
-
-def make_folder(path: Path) -> Path:
-    """Create a folder; what is created of our cache only its owner can read."""
-    return _make(path, lambda folder: folder.is_relative_to(cache_root()))
-
-
-def _make(path: Path, is_private: Callable[[Path], bool]) -> Path:
-    """Create missing parents too: ``mkdir(parents=True)`` would give them the mode of any other folder."""
+    ``mkdir(parents=True)`` would give parents the mode of any other folder.
+    """
     if not path.is_dir():
         missing = [folder for folder in (path, *path.parents) if not folder.exists()]
         for folder in reversed(missing):
-            folder.mkdir(exist_ok=True, mode=0o700 if is_private(folder) else 0o777)
+            folder.mkdir(exist_ok=True, mode=0o700 if private or folder.is_relative_to(cache_root()) else 0o777)
         path.mkdir(exist_ok=True)
     return path
 

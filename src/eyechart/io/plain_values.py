@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,7 +18,7 @@ MAX_NUMBER = 1000
 
 
 class TooMuchError(ValueError):
-    """What a text stands for has no end, or no reasonable one."""
+    """A text holds more than it may: values without a reasonable end, or a setting twice."""
 
 
 def _too_much() -> TooMuchError:
@@ -28,9 +29,21 @@ def _too_much() -> TooMuchError:
 
 def read_json(text: str) -> Any:
     """Read JSON; ValueError if it is none or too much."""
-    value = parse_json(text)
+    value = parse_json(text, _each_once)
     _check(value, _in_value)
     return value
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    _check_names([name for name, _ in pairs])
+    return dict(pairs)
+
+
+def _check_names(names: list[str]) -> None:
+    """Refuse a mapping in which the last of two values would count, without a word."""
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise TooMuchError(f"sets {twice[0]!r} twice")
 
 
 def read_yaml(text: str) -> Any:
@@ -62,6 +75,8 @@ class _Loader(yaml.SafeLoader):
         self.depth -= 1
         if isinstance(node, yaml.ScalarNode) and len(node.value) > MAX_NUMBER and not node.tag.endswith(":str"):
             raise TooMuchError(f"has a number of {len(node.value)} characters")
+        if isinstance(node, yaml.MappingNode):
+            _check_names([name.value for name, _ in node.value if isinstance(name, yaml.ScalarNode)])
         return node
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from eyechart.errors import UsageError
 from eyechart.io.files import write_atomic
 from eyechart.io.progress import Bar, Progress
+from eyechart.io.untrusted import is_number, parse_json
 
 PROGRESS_PREFIX = "eyechart-progress-"
 """Its suffix is not .json: what a killed run leaves behind must not be taken for a result by any tool."""
@@ -101,9 +102,9 @@ def read_progress(folder: Path) -> list[dict[str, Any]]:
     found = []
     for path in sorted(folder.rglob(f"{PROGRESS_PREFIX}*.progress")):
         try:
-            body = json.loads(path.read_text(encoding="utf-8"))
+            body = parse_json(path.read_bytes())
         except (OSError, ValueError):
             continue  # gone or foreign: the next look will tell
-        if isinstance(body, dict):
+        if isinstance(body, dict) and is_number(body.get("updated")):
             found.append(body | {"file": path.name})
     return found

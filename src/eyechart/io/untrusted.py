@@ -9,7 +9,7 @@ import codecs
 import io
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -25,12 +25,14 @@ MAX_JSON = 1024 * 1024 * 1024
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _ENCODINGS = (("gb2312", "GBK"), ("shift_jis", "SHIFT_JIS"), ("gbk", "GBK"), ("cp1252", "WINDOWS-1252"))
 """What a text that is not UTF-8 may be, the strictest first."""
+DAMAGED = (AttributeError, IndexError, KeyError, TypeError, ValueError, OverflowError, RecursionError)
+"""What parts of a file raise that are of another kind, or nested deeper, than those that we write."""
 
 
-def parse_json(text: str | bytes) -> Any:
+def parse_json(text: str | bytes, make_object: Callable[[list[tuple[str, Any]]], Any] | None = None) -> Any:
     """Parse JSON; whatever is wrong with it is a ValueError, also lists that are nested too deeply."""
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=make_object)
     except RecursionError:
         raise ValueError("nested too deeply") from None
 
@@ -79,7 +81,7 @@ def read_json(path: Path, kind: type[EyechartError] = DataError) -> Any:
     try:
         return parse_json(_read(path, kind, MAX_JSON))
     except ValueError as error:
-        raise kind(f"{path} is not valid JSON ({error}).") from error
+        raise kind(f"{path} is not valid JSON ({error}).", advice="It may be half-written: make it again.") from error
 
 
 def _read(path: Path, kind: type[EyechartError], largest: int) -> str:

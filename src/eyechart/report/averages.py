@@ -69,7 +69,10 @@ def average(table: ResultTable, columns: Sequence[Column], how: str = "plain") -
 def _above_chance(values: Row, chance: float | None, lower: bool) -> Row:
     """Rescale so that chance is 0 and the best there is, 1 or 0, becomes 1."""
     if lower:
-        values, chance = [None if value is None else 1 - value for value in values], chance and 1 - chance
+        values, chance = (
+            [None if value is None else 1 - value for value in values],
+            None if chance is None else 1 - chance,
+        )
     if chance is None or not 0 <= chance < 1:
         return [None] * len(values)
     return [None if value is None else chance_normalised(value, chance) for value in values]

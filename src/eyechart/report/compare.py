@@ -6,12 +6,12 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from eyechart.errors import UsageError
-from eyechart.report.functions import FUNCTIONS
 from eyechart.report.means import align, in_common, rows_of
 from eyechart.report.pairing import RecordsCache, differences
 from eyechart.report.records import RecordColumns
 from eyechart.report.table import BenchmarkColumn, Column, ResultTable, fewer_than_listed
-from eyechart.report.tests import LEVEL, PairedOutcome, holm, paired_test
+from eyechart.report.tests import FUNCTIONS, LEVEL, PairedOutcome, paired_test
+from eyechart.stats import holm
 from eyechart.types import Metric
 
 

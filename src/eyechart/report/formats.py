@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import ROUND_HALF_UP, Decimal
+from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any
 
 from eyechart.errors import missing_extra
 from eyechart.io.cells import csv_text, one_line
 from eyechart.report.averages import AVERAGES, average
 from eyechart.report.load import Found
-from eyechart.report.table import Column, ResultTable, best_of, is_fraction
+from eyechart.report.table import Column, ResultTable, best_of, fewer_than_listed, is_fraction
 from eyechart.results import IDENTITY
 
 Cell = str | float | None
@@ -60,7 +60,18 @@ def matrix(table: ResultTable, columns: Sequence[Column], *, how: str = "plain",
     leaders = [best_of(values, lower=low) for values, low in zip((*numbers, mean.values), lower, strict=True)]
     best = frozenset((m, c + 1) for c, row in enumerate(leaders) for m in row)
     titles = [f"{table.benchmarks[column.benchmark].label} {metric_label(table, column)}" for column in columns]
-    return Grid(("model", *titles, AVERAGES[how][0]), rows, best, mean.describe(how, table))
+    return Grid(("model", *titles, AVERAGES[how][0]), rows, best, mean.describe(how, table) + _fewer(table, columns))
+
+
+def _fewer(table: ResultTable, columns: Sequence[Column]) -> str:
+    """Say which cells are over fewer samples than listed."""
+    places = [(m, b) for m in range(len(table.models)) for b in dict.fromkeys(c.benchmark for c in columns)]
+    found = [
+        f"{table.models[m].label} on {table.benchmarks[b].label}: {', '.join(fewer)}"
+        for m, b in places
+        if (m, b) in table.cells and (fewer := fewer_than_listed(table.cells[m, b].result))
+    ]
+    return f" Over fewer samples than listed: {'; '.join(found)}." if found else ""
 
 
 def metric_label(table: ResultTable, column: Column) -> str:
@@ -115,9 +126,11 @@ def to_parquet(grid: Grid) -> bytes:
         from pyarrow import parquet
     except ImportError as error:
         raise missing_extra("pyarrow", "parquet") from error
-    columns: dict[str, Any] = {name: [row[i] for row in grid.rows] for i, name in enumerate(grid.header)}
+    header = [_bytes(name).decode() for name in grid.header]
+    rows = [[_bytes(cell).decode() if isinstance(cell, str) else cell for cell in row] for row in grid.rows]
+    columns: list[Any] = [pa.array([row[i] for row in rows]) for i in range(len(header))]
     sink = pa.BufferOutputStream()
-    parquet.write_table(pa.table(columns), sink)
+    parquet.write_table(pa.table(columns, names=header), sink)
     return bytes(sink.getvalue())
 
 
@@ -139,9 +152,13 @@ def _as_shown(values: Sequence[float | None], digits: int, *, percent: bool | No
     return [None if value is None else fixed(value * scale, digits) for value in values]
 
 
+_EXACT = Context(prec=400)
+"""Digits enough for any number that a computer holds."""
+
+
 def fixed(value: float, digits: int) -> str:
     """Write a number with so many digits; halves go up, as they do in JavaScript, so that the page shows the same."""
-    return str(Decimal(value).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP))
+    return str(Decimal(value).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP, _EXACT))
 
 
 def _texts(grid: Grid, escape: Callable[[str], str], strong: str) -> list[list[str]]:

@@ -10,7 +10,7 @@ from typing import Any
 from eyechart.errors import ResultError, UsageError
 from eyechart.io.files import TEMPORARY
 from eyechart.io.progress_file import PROGRESS_PREFIX
-from eyechart.io.untrusted import parse_json
+from eyechart.io.untrusted import DAMAGED, parse_json
 from eyechart.report import peers
 from eyechart.results import Result, result_from_dict
 
@@ -148,7 +148,7 @@ def _from_object(body: Any, path: Path) -> tuple[Result, str]:
         if keys <= body.keys():
             try:
                 return read(body, path), origin
-            except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+            except DAMAGED as error:
                 raise ResultError(f"{path} is damaged: {error!r}.", advice="Leave it out.") from error
     if "dataset" in body and "metrics" in body:
         raise ResultError(f"{path} has no metrics: the run that wrote it gave no numbers.")

@@ -15,14 +15,22 @@ ASPECTS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "dataset": (("data", "fingerprint"),),
     "split": (("data", "split"),),
     "samples": (("job", "limit"),),
-    "prompts": (("data", "prompts_digest"), ("data", "templates_digest"), ("data", "classnames_digest")),
+    "prompts": (
+        ("data", "prompts_digest"),
+        ("data", "templates_digest"),
+        ("data", "classnames_digest"),
+        ("job", "settings", "prompt"),
+        ("job", "settings", "system_prompt"),
+    ),
+    "training": tuple(("job", "settings", name) for name in ("train_split", "folds", "fewshot_k", "knn_k")),
+    "metric": (("job", "settings", "metric"),),
     "task version": (("job", "settings", "task_version"),),
     "judge": (("job", "others", "judge"), ("job", "settings", "judge"), ("job", "settings", "judge_fallback")),
     "extractor": (("job", "settings", "extractor"),),
 }
 """What must be the same, and where a result tells it."""
-_NONE_IS_A_VALUE = {("job", "limit"), ("job", "others", "judge")}
-"""No limit is all samples, and no judge is a way to judge, too."""
+_NONE_IS_A_VALUE = {("job", "limit"), ("job", "others", "judge"), ("job", "settings", "folds")}
+"""No limit is all samples, no judge is a way to judge, too, and without folds a training split is learnt from."""
 
 
 def differences(first: Result, second: Result) -> list[str]:

@@ -41,7 +41,8 @@ def read_csv(path: Path, text: str) -> list[tuple[Result, str]]:
 
 def _from_table_row(row: Row, path: Path) -> Result:
     """One line of ``benchmark.csv``: numbers that are not identity are metrics; ``x_low``, ``x_high`` bound ``x``."""
-    numbers = {key: value for key, text in row.items() if (value := _number(text)) is not None and key not in IDENTITY}
+    texts = {*IDENTITY, "model_fullname"}
+    numbers = {key: value for key, text in row.items() if (value := _number(text)) is not None and key not in texts}
     bounded = sorted(key for key in numbers if f"{key}_low" in numbers and f"{key}_high" in numbers)
     bounds = {f"{key}_{end}" for key in bounded for end in ("low", "high")}
     body: dict[str, Any] = {key: row[key] for key in IDENTITY if row.get(key)}
@@ -71,11 +72,17 @@ def _from_evalscope_report(body: Mapping[str, Any], path: Path) -> Result:
 
 
 def _from_mteb(body: Mapping[str, Any], path: Path) -> Result:
-    """A result of MTEB, also as EvalScope runs it: the scores of the first split; curves of abstention are left out."""
+    """A result of MTEB, also as EvalScope runs it: the scores of the first split; curves of abstention are left out.
+
+    Where there are several subsets (languages), the scores are their means, as in MTEB's own tables.
+    """
     splits = body["scores"]
     split = "test" if "test" in splits else next(iter(splits), "")
     rows = splits.get(split) or [{}]
-    kept = {key: value for key, value in rows[0].items() if is_number(value) and not key.startswith("nauc_")}
+    names = [key for key in rows[0] if not key.startswith("nauc_") and all(is_number(row.get(key)) for row in rows)]
+    kept = {key: math.fsum(row[key] for row in rows) / len(rows) for key in names}
+    if len(rows) > 1 and "main_score" in kept:
+        kept |= {f"{row.get('hf_subset')}|main_score": row["main_score"] for row in rows}
     revision_folder = path.parent
     model = revision_folder.parent.name.removeprefix("eval__").replace("__", "/")
     data = {"split": split, "main_metric": "main_score"}

@@ -10,9 +10,10 @@ import numpy as np
 
 from eyechart.report.means import AlignedRows, align, rows_of
 from eyechart.report.pairing import RecordsCache
-from eyechart.report.records import Floats
-from eyechart.report.table import Column, ResultTable
-from eyechart.report.tests import not_separable, rank_intervals
+from eyechart.report.records import Floats, numbered
+from eyechart.report.table import Column, ResultTable, is_fraction
+from eyechart.report.tests import LEVEL
+from eyechart.stats import not_separable_from_best, rank_intervals
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,6 @@ class SuiteRanking:
 
     models: tuple[int, ...]
     means: tuple[float, ...]
-    """Where lower is better in some benchmarks and higher in others, those of the first count negative."""
     ranks: tuple[tuple[int, int], ...]
     benchmarks: tuple[int, ...]
 
@@ -50,7 +50,8 @@ def tied_with_best(table: ResultTable, column: Column, cache: RecordsCache) -> l
     if paired is None:
         return None
     models, rows = paired
-    return [model for model, mark in zip(models, not_separable(rows.values, rows.units), strict=True) if mark]
+    marks = not_separable_from_best([rows.values], [None if rows.units is None else numbered(rows.units)], LEVEL)
+    return [model for model, mark in zip(models, marks, strict=True) if mark]
 
 
 class SuiteScores:
@@ -59,7 +60,8 @@ class SuiteScores:
     def __init__(self, table: ResultTable) -> None:
         self.table = table
         self.matrices: dict[int, tuple[tuple[int, ...], Floats]] = {}
-        self.lower: set[int] = set()
+        self.scales: dict[int, tuple[bool, bool]] = {}
+        """Benchmark -> whether its numbers are no fractions, and whether lower is better."""
 
     def add(self, columns: Sequence[Column], cache: RecordsCache) -> None:
         """Take in one benchmark by its metrics, if its models can be paired by all of them."""
@@ -67,22 +69,28 @@ class SuiteScores:
         known = [part for part in paired if part is not None]
         if known and len(known) == len(paired) and len({tuple(models) for models, _ in known}) == 1:
             self.matrices[columns[0].benchmark] = (tuple(known[0][0]), unit_scores([rows for _, rows in known]))
-            self.lower |= {column.benchmark for column in columns if self.table.lower_is_better(column)}
+            points = not all(is_fraction(self.table.values(column)) for column in columns)
+            self.scales[columns[0].benchmark] = points, any(map(self.table.lower_is_better, columns))
 
     def ranking(self) -> SuiteRanking | None:
-        """Return the rank intervals over the benchmarks that have every model that has any; None without two models."""
-        models = tuple(sorted({model for rows, _ in self.matrices.values() for model in rows}))
-        used = [benchmark for benchmark, (rows, _) in self.matrices.items() if rows == models]
+        """Return the rank intervals over the benchmarks that have every model that has any; None without two models.
+
+        As in averages, fractions go before points, and what should be high is never mixed with what should be low.
+        """
+        scale = min(self.scales.values(), default=(False, False))
+        alike = {benchmark: rows for benchmark, (rows, _) in self.matrices.items() if self.scales[benchmark] == scale}
+        models = tuple(sorted({model for rows in alike.values() for model in rows}))
+        used = [benchmark for benchmark, rows in alike.items() if rows == models]
         if len(models) < 2 or not used:
             return None
         matrices = [self.matrices[benchmark][1] for benchmark in used]
         means = np.mean([matrix.mean(axis=1) for matrix in matrices], axis=0)
-        ranks, order = rank_intervals(matrices), np.argsort(-means, kind="stable")
-        sign = -1.0 if all(benchmark in self.lower for benchmark in used) else 1.0
+        ranks, order = rank_intervals(matrices, level=LEVEL), np.argsort(-means, kind="stable")
+        sign = -1.0 if scale[1] else 1.0
         return SuiteRanking(
             models=tuple(models[i] for i in order),
             means=tuple((sign * means[order]).tolist()),
-            ranks=tuple(ranks[i] for i in order),
+            ranks=tuple((ranks[i].low, ranks[i].high) for i in order),
             benchmarks=tuple(used),
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from eyechart.languages import canonical
@@ -40,11 +40,14 @@ class BenchmarkColumn:
     language: str = "en"
     measures: str = field(default="", compare=False)
     """What the task measures, in a word: tables group and average by it."""
+    suffix: str = field(default="", compare=False)
+    """Tells benchmarks apart whose columns would have the same name."""
 
     @property
     def label(self) -> str:
         """Name it in one line; English goes without saying."""
-        return self.dataset if self.language == "en" else f"{self.dataset} ({self.language})"
+        language = "" if self.language == "en" else f"({self.language})"
+        return " ".join(part for part in (self.dataset, language, self.suffix) if part)
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,15 @@ class ResultTable:
     """(model, benchmark) -> its result."""
     replaced: tuple[Found, ...] = ()
     """Older results of the same model and benchmark, which are not shown."""
+
+    @property
+    def notices(self) -> list[str]:
+        """Name the results that are not shown."""
+        return [
+            f"{item.result.model} {item.result.pretrained} on {item.result.dataset} ({item.result.language}) "
+            f"occurs more than once: the newest result is shown, not {item.result.path}."
+            for item in self.replaced
+        ]
 
     @cached_property
     def by_benchmark(self) -> dict[int, dict[int, Result]]:
@@ -132,6 +144,7 @@ def make_table(found: Sequence[Found]) -> ResultTable:
     benchmarks.sort(
         key=lambda b: (-sizes[b.measures], b.measures, natural(b.dataset), b.task, b.language != "en", b.language)
     )
+    benchmarks = _told_apart(benchmarks, cells)
     rows, places = {m: i for i, m in enumerate(models)}, {b: i for i, b in enumerate(benchmarks)}
     placed = {(rows[model], places[benchmark]): item for (model, benchmark), item in cells.items()}
     return ResultTable(tuple(models), tuple(benchmarks), placed, tuple(replaced))
@@ -185,16 +198,27 @@ def is_fraction(values: Iterable[float | None]) -> bool:
     return all(0 <= value <= 1 for value in values if value is not None)
 
 
+def _told_apart(
+    benchmarks: Sequence[BenchmarkColumn], cells: Mapping[tuple[ModelRow, BenchmarkColumn], Found]
+) -> list[BenchmarkColumn]:
+    """Add the task to the name of benchmarks of one dataset that have a metric of the same name."""
+    metrics: dict[BenchmarkColumn, set[str]] = {}
+    for (_, benchmark), item in cells.items():
+        metrics.setdefault(benchmark, set()).update(item.result.values)
+    columns = Counter((benchmark.label, name) for benchmark, names in metrics.items() for name in names)
+    return [
+        replace(b, suffix=f"[{b.task}]") if any(columns[b.label, name] > 1 for name in metrics[b]) else b
+        for b in benchmarks
+    ]
+
+
 def _suffixes(found: Sequence[Found]) -> Callable[[Found], str]:
     """Tell rows apart: by tool if it is not ours, by argument where two hold a result of the same model."""
-    identities: dict[tuple[str, ...], set[str]] = {}
-    for item in found:
-        identities.setdefault((item.origin, *item.result.identity), set()).add(item.argument)
-    clashing = {
-        (item.origin, item.result.model, item.result.pretrained)
-        for item in found
-        if len(identities[item.origin, *item.result.identity]) > 1
-    }
+    models = [(item.origin, item.result.model, item.result.pretrained) for item in found]
+    arguments: dict[tuple[object, ...], set[str]] = {}
+    for model, item in zip(models, found, strict=True):
+        arguments.setdefault((model, benchmark_of(item.result)), set()).add(item.argument)
+    clashing = {model for (model, _), names in arguments.items() if len(names) > 1}
 
     def suffix(item: Found) -> str:
         parts = [] if item.origin == OURS else [item.origin]

@@ -1,8 +1,8 @@
-"""The statistics of the report: the one place that calls `eyechart.stats` for tests, intervals and ranks."""
+"""How two models differ on the same samples, by a metric that is a mean over records or another function of them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,8 +14,6 @@ LEVEL = 0.95
 POWER = 0.8
 
 Units = Sequence[str] | None
-holm = stats.holm
-mean_average_precision = stats.mean_average_precision
 
 
 @dataclass(frozen=True)
@@ -57,16 +55,6 @@ def paired_precision(first: Floats, second: Floats, present: Truth) -> PairedOut
     return _outcome(stats.paired_average_precision(second, first, present, level=LEVEL))
 
 
-def not_separable(scores: Floats, units: Units) -> list[bool]:
-    """Mark the models (rows; larger is better) that the best one does not surely beat."""
-    return stats.not_separable_from_best([scores], [None if units is None else numbered(units)], LEVEL)
-
-
-def rank_intervals(suite: Sequence[Floats]) -> list[tuple[int, int]]:
-    """Return the ranks that each model may have over a suite of matrices, models x independent units."""
-    return [(rank.low, rank.high) for rank in stats.rank_intervals(suite, level=LEVEL)]
-
-
 def _outcome(found: stats.PairedTest, scale: float = 1.0) -> PairedOutcome:
     low = high = detectable = None
     if found.interval is not None:
@@ -76,3 +64,17 @@ def _outcome(found: stats.PairedTest, scale: float = 1.0) -> PairedOutcome:
     return PairedOutcome(
         scale * found.difference, low, high, found.p_value, found.test, found.n, found.n_clusters, detectable=detectable
     )
+
+
+@dataclass(frozen=True)
+class RecordFunction:
+    """How a metric follows from the scores of all classes and what is true, and how two models differ by it."""
+
+    value: Callable[[Floats, Truth], float]
+    compare: Callable[[Floats, Floats, Truth], PairedOutcome]
+
+
+FUNCTIONS: Mapping[str, RecordFunction] = {
+    "mean_average_precision": RecordFunction(stats.mean_average_precision, paired_precision),
+}
+"""By the name that results give it."""

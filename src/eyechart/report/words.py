@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from eyechart.io.cells import one_line
+from eyechart.io.cells import align, one_line
 from eyechart.report.compare import Difference, PairwiseComparison
 from eyechart.report.formats import metric_label
 from eyechart.report.ranking import SuiteRanking
@@ -30,29 +30,12 @@ def comparison_text(table: ResultTable, comparison: PairwiseComparison) -> str:
 def ranking_text(table: ResultTable, ranking: SuiteRanking) -> str:
     """Lay out the rank intervals, best mean first."""
     rows = [("rank", "mean", "model")]
+    scale = 100 if is_fraction(ranking.means) else 1
     for model, mean, (low, high) in zip(ranking.models, ranking.means, ranking.ranks, strict=True):
         rank = str(low) if low == high else f"{low}-{high}"
-        rows.append((rank, f"{100 * mean:.1f}", table.models[model].label))
+        rows.append((rank, f"{scale * mean:.1f}", table.models[model].label))
     head = f"Ranks over {len(ranking.benchmarks)} benchmarks ({100 * LEVEL:.0f} % intervals, all together):"
     return "\n".join([head, "", *align(rows)]) + "\n"
-
-
-def align(rows: Sequence[Sequence[str]], texts: int = 2) -> list[str]:
-    """Pad columns to equal width; the first ones and the last are text, the others numbers."""
-    rows = [[one_line(cell) for cell in row] for row in rows]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return [
-        "  ".join(
-            cell.ljust(width) if i < texts or i == len(row) - 1 else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
-
-
-def p_text(p: float) -> str:
-    """Write a p-value with as many digits as it deserves."""
-    return "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def _row(table: ResultTable, line: Difference) -> tuple[str, ...]:
@@ -70,7 +53,7 @@ def _row(table: ResultTable, line: Difference) -> tuple[str, ...]:
         if paired.low is None or paired.high is None
         else f"[{scale * paired.low:+.2f}, {scale * paired.high:+.2f}]",
         "-" if paired.only_first is None else f"{paired.only_first}/{paired.only_second}",
-        p_text(line.p_holm),
+        "< 0.001" if line.p_holm < 0.001 else f"{line.p_holm:.3f}",
         "-" if paired.detectable is None else f"{scale * paired.detectable:.1f}",
         {"better": "B better", "worse": "A better"}.get(line.verdict, line.verdict),
     )

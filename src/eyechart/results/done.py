@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from eyechart.errors import ResultError
+from eyechart.io.untrusted import parse_json
 from eyechart.results.files import read_result, records_file
 from eyechart.results.result import Result
 from eyechart.types import Job
@@ -48,18 +49,34 @@ def _why_not(result: Result, now: Mapping[str, str | None]) -> str:
 
 
 def check_owner(job: Job) -> None:
-    """Refuse to write over the result of something else: another model, dataset, task or language.
+    """Refuse to write over the result of another model, dataset, task or language, or over what is no result at all.
 
     Raises:
-        ResultError: If the output holds such a result.
+        ResultError: If the output holds such a thing.
     """
     try:
         other = read_result(job.output)
     except ResultError:
-        return  # none there, or nothing that anybody could read
+        if job.output.is_file() and _is_foreign(job.output.read_bytes()):
+            raise ResultError(
+                f"{job.output} is no result of {job.title}, and is not written over.",
+                advice="Choose another --output, or move that file.",
+            ) from None
+        return  # none there, or one that is damaged
     names = (job.dataset.name, job.label or job.model.name, job.model.pretrained, job.task, job.dataset.language)
     if other.identity != names:
         raise ResultError(
             f"{job.output} holds the result of {' '.join(filter(None, other.identity))}, not of {job.title}.",
             advice="Put {dataset}, {model}, {pretrained}, {language} or {task} into --output, or move that file.",
         )
+
+
+def _is_foreign(content: bytes) -> bool:
+    """Tell whether what cannot be read as a result is something else: neither a damaged one, nor half of one."""
+    for text in (content, content.partition(b"\n")[0]):  # other tools put several results into one file, line by line
+        try:
+            body = parse_json(text)
+        except ValueError:
+            continue
+        return not (isinstance(body, dict) and "checksum" in body)
+    return not content.lstrip().startswith(b"{") and bool(content.strip())

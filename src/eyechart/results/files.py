@@ -10,7 +10,7 @@ from typing import Any
 from eyechart.errors import ResultError
 from eyechart.io.files import atomic_file, write_atomic
 from eyechart.io.json_text import to_json
-from eyechart.io.untrusted import json_lines, parse_json
+from eyechart.io.untrusted import json_lines, read_json
 from eyechart.results.parse import checksum, result_from_dict, result_to_dict
 from eyechart.results.result import Result
 
@@ -64,14 +64,7 @@ def read_result(path: str | Path) -> Result:
         ResultError: If it is not valid JSON (a half-written file) or not a result.
     """
     path = Path(path)
-    try:
-        body = parse_json(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ResultError(f"Cannot read {path} ({error.strerror}).") from error
-    except ValueError as error:
-        raise ResultError(
-            f"{path} is not valid JSON ({error}).", advice="It may be half-written: delete it and run again."
-        ) from error
+    body = read_json(path, ResultError)
     if not isinstance(body, dict) or not isinstance(body.get("metrics"), dict) or "dataset" not in body:
         raise ResultError(
             f"{path} is not a result file.", advice="A result has the keys dataset, model, task, metrics."
@@ -88,10 +81,25 @@ def records_file(result: Result) -> Path | None:
 
 
 def read_records(result: Result) -> Iterator[dict[str, Any]]:
-    """Stream the records of a result; none if it has no records file."""
+    """Stream the records of a result; none if it has no records file.
+
+    Raises:
+        ResultError: Before the first of them, if they are missing or not those that were written with the result.
+    """
     path = records_file(result)
-    if path is not None:
-        yield from read_json_lines(path)
+    if path is None:
+        return
+    try:
+        with path.open("rb") as stream:
+            digest = hashlib.file_digest(stream, "sha256").hexdigest()
+    except OSError as error:
+        raise ResultError(f"{path}: the records of {result.path} cannot be read ({error.strerror}).") from error
+    if result.records.get("sha256", digest) != digest:
+        raise ResultError(
+            f"{path} was cut or changed after {result.path} was written.",
+            advice="Run the job again, or leave the result out.",
+        )
+    yield from read_json_lines(path)
 
 
 def read_json_lines(path: Path) -> Iterator[dict[str, Any]]:

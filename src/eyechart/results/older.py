@@ -12,7 +12,7 @@ from typing import Any
 from eyechart.io.untrusted import is_number
 from eyechart.types import MeanOf, Metric, RecordForm
 
-LOWER_IS_BETTER = re.compile(r"(ece|adaptive_ece|nll|brier|.*_median_rank)(_worst_.*)?")
+LOWER_IS_BETTER = re.compile(r"(ece|adaptive_ece|nll|brier|accuracy_variance|.*_median_rank)(_worst_.*)?")
 PRIMARY = (
     "lp_acc1",
     "knn_acc1",

@@ -12,15 +12,15 @@ from typing import Any
 
 from eyechart.errors import ResultError
 from eyechart.io.json_text import plain
-from eyechart.io.untrusted import is_number
+from eyechart.io.untrusted import DAMAGED, is_number
 from eyechart.results.older import as_values, form_of, measures_of
 from eyechart.results.result import IDENTITY, Result
 from eyechart.types import MeanOf, Metric, digest_json
 
 SCHEMA = 2
 _PLAIN = ("counts", "notices", "failures", "details", "model_card", "data", "provenance", "job", "records")
-_MAPPINGS = ("counts", "details", "model_card", "data", "provenance", "job", "records")
 _LISTS = ("notices", "failures")
+_MAPPINGS = tuple(key for key in _PLAIN if key not in _LISTS)
 _OLD = ("intervals", "chance")
 """Keys of version 0.1, which ``metric_values`` replace."""
 _OURS = frozenset({"metrics", "metric_values", "schema", "checksum", *IDENTITY, *_PLAIN, *_OLD})
@@ -63,7 +63,7 @@ def result_from_dict(body: Mapping[str, Any], path: Path) -> Result:
         if wrong:
             raise TypeError(f"{', '.join(wrong)}: of another kind than expected")
         return _from_dict(body, path)
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError, OverflowError) as error:
+    except DAMAGED as error:
         raise ResultError(f"{path} is damaged: {error!r}.", advice="Write it again, or leave it out.") from error
 
 
@@ -85,7 +85,7 @@ def _from_dict(body: Mapping[str, Any], path: Path) -> Result:
         **plain,
         extra={key: value for key, value in body.items() if key not in _OURS},
         path=path,
-        altered="checksum" in body and body["checksum"] != checksum(body),
+        altered="metric_values" in body and body.get("checksum") != checksum(body),
     )
 
 

@@ -71,7 +71,7 @@ class Result:
         return tuple(str(getattr(self, key)) for key in IDENTITY)
 
     def iter_records(self) -> Iterator[dict[str, Any]]:
-        """Stream the per-sample records; none if the result has no records file."""
+        """Stream the per-sample records, once they are known to be as written; none without a records file."""
         from eyechart.results.files import read_records
 
         yield from read_records(self)

@@ -2,7 +2,8 @@
 
 A table belongs to one generator with its settings (its card's fingerprint). Every process appends to a file of its
 own, so there are no locks and any number of writers; a line is flushed to disk before `add` returns. A killed writer
-leaves at most a last line without its end, which is not an answer. Nothing is ever rewritten.
+leaves at most a last line without its end, which is not an answer. Nothing is ever rewritten. Each line ends with a
+checksum of what is before it; a line that fails is no answer, and is asked for again.
 """
 
 from __future__ import annotations
@@ -17,14 +18,13 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from eyechart.errors import EyechartError
-from eyechart.io.files import private_folder, sync_folder
+from eyechart.io.digests import digest_bytes
+from eyechart.io.files import CacheError, explained, make_folder, sync_folder
 from eyechart.io.untrusted import parse_json
 from eyechart.types import Answer, Message, digest_json
 
-
-class ResponseStoreError(EyechartError):
-    """The folder of the response store cannot be used."""
+_CHECKSUM = b',"sum":"'
+"""What stands before the checksum. No text holds it: within texts, quotes are escaped."""
 
 
 class Responses:
@@ -49,8 +49,9 @@ class Responses:
 
     def add(self, key: str, answer: Answer) -> None:
         """Keep an answer; returns when it is on disk."""
-        line = json.dumps({"key": key, **asdict(answer)}, ensure_ascii=False, separators=(",", ":"))
-        self._writer.write(line.encode("utf-8", "surrogatepass") + b"\n")
+        text = json.dumps({"key": key, **asdict(answer)}, ensure_ascii=False, separators=(",", ":"))
+        body = text.removesuffix("}").encode("utf-8", "surrogatepass")
+        self._writer.write(body + _CHECKSUM + _checksum(body).encode() + b'"}\n')
         self._answers[key] = answer
 
     def refresh(self) -> None:
@@ -71,10 +72,19 @@ class Responses:
     def _take(self, line: bytes) -> None:
         try:
             fields = parse_json(line.decode("utf-8", "surrogatepass"))
-            key = fields.pop("key")
-            self._answers[key] = Answer(**fields)
+            checksum = fields.pop("sum", None)  # version 0.1 wrote none
+            if checksum is not None and checksum != _checksum(line.rpartition(_CHECKSUM)[0]):
+                raise ValueError("other bytes than were written")
+            key, answer = fields.pop("key"), Answer(**fields)
+            if not isinstance(answer.text, str):
+                raise TypeError("an answer is a text")
+            self._answers[key] = answer
         except (ValueError, TypeError, AttributeError, KeyError):
             self.damaged += 1
+
+
+def _checksum(body: bytes) -> str:
+    return digest_bytes(body).hex()
 
 
 class _Writer:
@@ -98,21 +108,18 @@ class _Writer:
     def write(self, line: bytes) -> None:
         """Append a line; returns when it is on disk."""
         try:
-            with self._writing:
-                file = self._open()
-                if os.write(file, line) != len(line):
-                    raise OSError(errno.ENOSPC, "the disk took only a part of the answer")
-                self._written += 1
-                number = self._written
-            self._flush(number)
-        except OSError as error:
+            with explained("response store", self.folder):
+                with self._writing:
+                    file = self._open()
+                    if os.write(file, line) != len(line):
+                        raise OSError(errno.ENOSPC, "the disk took only a part of the answer")
+                    self._written += 1
+                    number = self._written
+                self._flush(number)
+        except CacheError:
             with self._writing:
                 self._close()  # the next line starts a new file: nothing is ever written behind half a line
-            raise ResponseStoreError(
-                f"Cannot write to the response store at {self.folder} ({error.strerror}).",
-                advice="Free some space, or set EYECHART_CACHE to a folder that can be written. "
-                "The answers so far are kept.",
-            ) from error
+            raise
 
     def _flush(self, number: int) -> None:
         with self._flushing:
@@ -127,7 +134,10 @@ class _Writer:
 
     def _open(self) -> int:
         if self._file is None or self._owner != os.getpid():  # a forked process starts a file of its own
-            path = private_folder(self.folder) / f"{time.time_ns():020d}-{os.getpid()}-{secrets.token_hex(4)}.jsonl"
+            path = (
+                make_folder(self.folder, private=True)
+                / f"{time.time_ns():020d}-{os.getpid()}-{secrets.token_hex(4)}.jsonl"
+            )
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | getattr(os, "O_BINARY", 0)
             self._file, self._owner = os.open(path, flags, 0o600), os.getpid()
             sync_folder(self.folder)
@@ -153,9 +163,6 @@ class ResponseStore:
         return self._tables[fingerprint]
 
 
-Turns = Sequence[tuple[str, Sequence[str | dict[str, str]]]]
-
-
 def prompt_key(messages: Sequence[Message], repeat: int = 0) -> str:
     """Return the name of a prompt in the store: its roles, texts and the contents of its images.
 
@@ -165,9 +172,4 @@ def prompt_key(messages: Sequence[Message], repeat: int = 0) -> str:
         (message.role, [part if isinstance(part, str) else {"picture": part.digest().hex()} for part in message.parts])
         for message in messages
     ]
-    return turns_key(turns, repeat)
-
-
-def turns_key(turns: Turns, repeat: int = 0) -> str:
-    """Return the same from roles and parts whose images are named by their digests already."""
     return digest_json([turns, repeat] if repeat else [turns])

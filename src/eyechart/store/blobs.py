@@ -11,10 +11,10 @@ import re
 from contextlib import suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from eyechart.errors import EyechartError, missing_extra
-from eyechart.io.files import atomic_file, cache_root, private_folder
+from eyechart.io.files import cache_root, explained, make_folder, write_atomic
 
 PATTERN = "[0-9]*.safetensors"
 """What counts as a blob; anything else is not ours or not finished."""
@@ -24,36 +24,6 @@ DAMAGED = "damaged-"
 
 class BlobError(EyechartError):
     """The place cannot be used."""
-
-
-class Blobs(Protocol):
-    """A set of blobs by name."""
-
-    def names(self) -> list[str]:
-        """List the blobs that are there now."""
-        ...
-
-    def write(self, name: str, data: bytes) -> None:
-        """Add a blob; returns when it is safe."""
-        ...
-
-    def path(self, name: str) -> Path:
-        """Return a local file with the content of a blob."""
-        ...
-
-    def set_aside(self, name: str) -> None:
-        """Take a blob out of use without deleting it."""
-        ...
-
-
-def open_blobs(place: str | Path, *parts: str) -> Blobs:
-    """Open a folder, or an address of fsspec with ``://``, and the parts below it."""
-    text = str(place)
-    if isinstance(place, Path) or "://" not in text:
-        return LocalBlobs(Path(text, *parts))
-    if text.startswith(("file://", "local://")):
-        return LocalBlobs(Path(text.partition("://")[2], *parts))  # fsspec would not write at once
-    return RemoteBlobs("/".join((text.rstrip("/"), *parts)))
 
 
 class LocalBlobs:
@@ -68,16 +38,8 @@ class LocalBlobs:
 
     def write(self, name: str, data: bytes) -> None:
         """Write a file into a folder that only its owner can read."""
-        try:
-            private_folder(self.folder)
-            with atomic_file(self.folder / name) as stream:
-                stream.write(data)
-        except OSError as error:
-            raise BlobError(
-                f"Cannot write to the embedding store at {self.folder} ({error.strerror}).",
-                advice="Free some space, or set EYECHART_CACHE to a folder that can be written. "
-                "What was stored so far is kept.",
-            ) from error
+        with explained("embedding store", self.folder):
+            write_atomic(make_folder(self.folder, private=True) / name, data)
 
     def path(self, name: str) -> Path:
         """Return the file itself."""
@@ -154,3 +116,16 @@ class RemoteBlobs:
             f"Cannot {verb} the embedding store at {self.shown} ({type(error).__name__}: {error}).",
             advice="Check EYECHART_STORE, the network and the access keys. What was stored so far is kept.",
         )
+
+
+Blobs = LocalBlobs | RemoteBlobs
+
+
+def open_blobs(place: str | Path, *parts: str) -> Blobs:
+    """Open a folder, or an address of fsspec with ``://``, and the parts below it."""
+    text = str(place)
+    if isinstance(place, Path) or "://" not in text:
+        return LocalBlobs(Path(text, *parts))
+    if text.startswith(("file://", "local://")):
+        return LocalBlobs(Path(text.partition("://")[2], *parts))  # fsspec would not write at once
+    return RemoteBlobs("/".join((text.rstrip("/"), *parts)))

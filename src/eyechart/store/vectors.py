@@ -75,12 +75,16 @@ class VectorTable:
 
     def missing(self, digests: Digests) -> NDArray[np.bool_]:
         """Tell which keys have no vector yet; one in a part that turns out to be damaged has none."""
-        at = self._index.find(digests)
-        numbers = np.unique(self._index.part[at[at >= 0]])
-        if not all(self._is_sound(self._parts[number]) for number in numbers):
-            self._forget_damaged()
+        return self._find(digests) < 0
+
+    def _find(self, digests: Digests) -> NDArray[np.int64]:
+        """Return where each key is in the index, or -1. Every part that holds one of them is sound."""
+        while True:
             at = self._index.find(digests)
-        return at < 0
+            damaged = [n for n in np.unique(self._index.part[at[at >= 0]]) if not self._is_sound(self._parts[n])]
+            if not damaged:
+                return at
+            self._forget(damaged)  # another part may hold the same keys, and has to be looked at as well
 
     def add(self, digests: Digests, vectors: Vectors) -> None:
         """Store vectors under their keys, durably; returns when they are on disk.
@@ -109,15 +113,14 @@ class VectorTable:
 
     def get(self, digests: Digests) -> Vectors:
         """Return the vectors for keys that are all present, in the order of the keys."""
-        missing = self.missing(digests)  # verifies what is about to be read
-        at = self._index.find(digests)
-        if missing.any():
+        at = self._find(digests)
+        if (at < 0).any():
             raise KeyError(f"{int((at < 0).sum())} keys are not in the store")
         parts, rows = self._index.part[at], self._index.row[at]
         out: Vectors | None = None
         for part in np.unique(parts):
             chosen = parts == part
-            vectors = _read(self._blobs.path(self._parts[part]), "vectors")
+            vectors = _read(self._blobs.path(self._parts[part]), "vectors", verify=False)
             if out is None:
                 out = np.empty((len(digests), vectors.shape[1]), np.float32)
             out[chosen] = vectors[rows[chosen]]
@@ -143,18 +146,17 @@ class VectorTable:
     def _sound_tensor(self, name: str, key: str) -> NDArray[Any] | None:
         """Read a tensor of a part; one that is not as it was written makes the part be set aside."""
         try:
-            return _read_verified(self._blobs.path(name), key)
+            return _read(self._blobs.path(name), key)
         except DamagedPartError as error:
             self._blobs.set_aside(name)
             self.damaged.append(name)
             log.warning("%s", error.message)
             return None
 
-    def _forget_damaged(self) -> None:
+    def _forget(self, parts: list[int]) -> None:
         """Take what damaged parts held out of the index."""
-        bad = [number for number, name in enumerate(self._parts) if name in self.damaged]
-        keep = ~np.isin(self._index.part, bad)
         old = self._index
+        keep = ~np.isin(old.part, parts)
         self._index = _Index(old.head[keep], old.tail[keep], old.part[keep], old.row[keep])
 
     def _extend(self, parts: list[tuple[str, Digests]]) -> None:
@@ -209,35 +211,27 @@ def _checksum(tensor: NDArray[Any]) -> str:
     return hashlib.blake2b(np.ascontiguousarray(tensor).view(np.uint8).data, digest_size=16).hexdigest()
 
 
-def _read(path: Path, name: str) -> NDArray[Any]:
-    """Read a tensor of a part that was verified before."""
-    return _open(path, name)[0]
-
-
-def _read_verified(path: Path, name: str) -> NDArray[Any]:
-    """Read a tensor and compare it with its checksum.
+def _read(path: Path, name: str, *, verify: bool = True) -> NDArray[Any]:
+    """Read a tensor of a part, and compare it with its checksum unless that was done before.
 
     Raises:
         DamagedPartError: If the file is not what was written.
     """
-    tensor, checksum = _open(path, name)
-    if checksum is None:
-        raise DamagedPartError(f"A part of the embedding store is of an older version and is not used: {path}.")
-    if checksum != _checksum(tensor):
-        raise DamagedPartError(f"A part of the embedding store is damaged and is computed again: {path}.")
-    return tensor
-
-
-def _open(path: Path, name: str) -> tuple[NDArray[Any], str | None]:
     from safetensors import SafetensorError, safe_open
 
+    damaged = DamagedPartError(f"A part of the embedding store is damaged and is computed again: {path}.")
     try:
         with safe_open(path, framework="np") as part:
             tensor: NDArray[Any] = part.get_tensor(name)
-            return tensor, (part.metadata() or {}).get(name)
+            checksum = (part.metadata() or {}).get(name)
     except SafetensorError as error:
-        raise DamagedPartError(f"A part of the embedding store is damaged and is computed again: {path}.") from error
+        raise damaged from error
     except FileNotFoundError as error:  # another process has set it aside
         raise DamagedPartError(f"A part of the embedding store is gone: {path}.") from error
     except OSError as error:
         raise BlobError(f"Cannot read the embedding store at {path} ({error.strerror}).") from error
+    if verify and checksum is None:
+        raise DamagedPartError(f"A part of the embedding store is of an older version and is not used: {path}.")
+    if verify and checksum != _checksum(tensor):
+        raise damaged
+    return tensor

@@ -63,14 +63,14 @@ def describe(result: Result) -> dict[str, Any]:
 def _label_parts(samples: Samples) -> dict[str, Any]:
     columns = samples.columns
     classes = 1 + max(int(part.whole(name).max()) for part in columns.values() for name in ("label", "prediction"))
-    parts: dict[str, Any] = {"per_class": {}, "confusion": {}, "curves": {}}
+    parts: dict[str, Any] = {"per_class": {}, "class_counts": {}, "confusion": {}, "curves": {}}
     for model, part in columns.items():
         label, rank = part.whole("label"), part.whole("rank")
         counts = np.bincount(label, minlength=classes)
         right = np.bincount(label[rank == 1], minlength=classes)
         recall = np.divide(right, counts, out=np.full(classes, np.nan), where=counts > 0)
         parts["per_class"][str(model)] = rounded(recall)
-        parts["class_counts"] = counts.tolist()
+        parts["class_counts"][str(model)] = counts.tolist()
         parts["confusion"][str(model)] = confusions(label, part.whole("prediction"), classes)
         parts["curves"][str(model)] = {"accuracy": curve(rank, min(classes, 20))}
     parts["k"] = list(CURVE)
@@ -78,12 +78,12 @@ def _label_parts(samples: Samples) -> dict[str, Any]:
 
 
 def _labels_parts(samples: Samples) -> dict[str, Any]:
-    first = next(iter(samples.columns.values()))
-    classes = first.present.shape[1]
-    parts: dict[str, Any] = {"per_class": {}, "class_counts": first.present.sum(axis=0).tolist()}
-    for model in samples.columns:
+    parts: dict[str, Any] = {"per_class": {}, "class_counts": {}}
+    for model, part in samples.columns.items():
         precision = samples.results[model].details.get("per_class_ap") or {}
-        parts["per_class"][str(model)] = [precision.get(str(c)) for c in range(classes)]
+        counts = part.present.sum(axis=0).tolist()
+        parts["per_class"][str(model)] = [precision.get(str(c)) for c in range(len(counts))]
+        parts["class_counts"][str(model)] = counts
     return parts
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
-
-import numpy as np
 
 MAX_TEXT = 20_000
 """Characters of one text that are kept."""
@@ -47,6 +46,11 @@ def cut(value: Any, most: int = MAX_TEXT) -> Any:
     return value
 
 
-def rounded(values: Any, digits: int = 4) -> list[float | None]:
-    """Round floats for the page; what is no number becomes null."""
-    return [None if value is None or not np.isfinite(value) else round(float(value), digits) for value in values]
+def short(value: float | None, digits: int = 5) -> float | None:
+    """Round a number for the page; what is none becomes null."""
+    return None if value is None or not math.isfinite(value) else round(float(value), digits)
+
+
+def rounded(values: Iterable[float | None]) -> list[float | None]:
+    """Round many."""
+    return [short(value, 4) for value in values]

@@ -7,7 +7,7 @@ from typing import Any
 
 from eyechart.io.untrusted import is_number
 from eyechart.report.formats import metric_label
-from eyechart.report.page.limits import cut
+from eyechart.report.page.limits import cut, short
 from eyechart.report.pairing import differences
 from eyechart.report.table import Column, ResultTable, fewer_than_listed
 
@@ -70,8 +70,3 @@ def describe_result(table: ResultTable, m: int, b: int) -> list[Any]:
         fewer_than_listed(result),
         [] if leader is None else differences(table.by_benchmark[b][leader], result),
     ]
-
-
-def short(value: float | None, digits: int = 5) -> float | None:
-    """Round a number for the page."""
-    return None if value is None else round(value, digits)

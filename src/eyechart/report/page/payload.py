@@ -9,12 +9,13 @@ from itertools import combinations
 from typing import Any
 
 from eyechart.errors import ResultError
+from eyechart.io.untrusted import DAMAGED
 from eyechart.report.averages import AVERAGES, average
 from eyechart.report.compare import Difference, compare_column, correct_for_many
 from eyechart.report.load import Found, Skipped
 from eyechart.report.page.chunks import make_chunk
-from eyechart.report.page.limits import Limits, cut
-from eyechart.report.page.overview import describe_benchmark, describe_model, describe_result, short
+from eyechart.report.page.limits import Limits, cut, short
+from eyechart.report.page.overview import describe_benchmark, describe_model, describe_result
 from eyechart.report.pairing import RecordsCache
 from eyechart.report.ranking import SuiteScores, tied_with_best
 from eyechart.report.reference import load_reference, published_tables
@@ -46,10 +47,6 @@ class _Gathered:
     chunks: list[dict[str, Any]] = field(default_factory=list)
 
 
-_DAMAGED = (AttributeError, IndexError, KeyError, TypeError, ValueError, OverflowError, RecursionError)
-"""What parts of a file raise that are of another kind, or nested deeper, than those that we write."""
-
-
 def make_payload(
     found: Sequence[Found],
     *,
@@ -68,7 +65,7 @@ def make_payload(
     for benchmark in range(len(table.benchmarks)):
         try:
             _gather(table, benchmark, cache, gathered, limits)
-        except _DAMAGED as error:
+        except DAMAGED as error:
             files = ", ".join(sorted({str(result.path) for result in table.by_benchmark[benchmark].values()}))
             raise ResultError(
                 f"The details or records of one of {files} are damaged: {type(error).__name__}: {error}.",
@@ -88,7 +85,11 @@ def make_payload(
         "results": [describe_result(table, m, b) for m, b in sorted(table.cells)],
         "ranking": (ranking := gathered.suite.ranking()) and asdict(ranking),
         "published": [[asdict(part) for part in published_tables(name, table)] for name in references],
-        "notices": [*_notices(table, skipped), *cache.problems[:20]],
+        "notices": [
+            *_first([str(cut(item.reason, 300)) for item in skipped]),
+            *_first(table.notices),
+            *_first(cache.problems),
+        ],
         "pairs": len(gathered.lines),
     }
     return Payload(overview, gathered.chunks, _pairs(table, gathered))
@@ -153,14 +154,6 @@ def _difference(line: Difference, benchmark: int) -> dict[str, Any]:
     return known | {key: short(value) if isinstance(value, float) else value for key, value in numbers.items()}
 
 
-def _notices(table: ResultTable, skipped: Sequence[Skipped]) -> list[str]:
-    notices = [f"{cut(item.reason, 300)}" for item in skipped[:20]]
-    if len(skipped) > 20:
-        notices.append(f"{len(skipped) - 20} more files are not results.")
-    for item in table.replaced[:20]:
-        result = item.result
-        notices.append(
-            f"{result.model} {result.pretrained} on {result.dataset} ({result.language}) occurs more than once: "
-            "the newest result is shown."
-        )
-    return notices
+def _first(lines: Sequence[str], most: int = 20) -> list[str]:
+    more = len(lines) - most
+    return [*lines[:most], *([f"... and {more} more."] if more > 0 else [])]

@@ -11,6 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+from eyechart.errors import EyechartError
 from eyechart.io.progress_file import read_progress
 from eyechart.report.load import result_files
 
@@ -55,7 +56,7 @@ class LiveResults:
         seen = {}
         for argument in self.arguments:
             for run in read_progress(Path(argument)) if Path(argument).is_dir() else []:
-                fresh = abs(now - float(run.get("updated", 0))) < STALE  # a clock may have been set back since
+                fresh = abs(now - run["updated"]) < STALE  # a clock may have been set back since
                 seen[str(run["file"])] = run | {"state": "running" if fresh else "stalled"}
         with self._lock:
             ended = {
@@ -74,12 +75,16 @@ def make_server(source: LiveResults, port: int = 0) -> ThreadingHTTPServer:
             if self.headers.get("Host") not in own:
                 # A page elsewhere may have its name point to this address; it must not read the results.
                 self._answer(403, "text/plain", b"wrong host")
-            elif self.path == "/":
-                self._answer(200, "text/html; charset=utf-8", source.page())
-            elif self.path == "/status.json":
-                self._answer(200, "application/json", json.dumps(source.status()).encode())
-            else:
-                self._answer(404, "text/plain", b"not here")
+                return
+            try:
+                if self.path == "/":
+                    self._answer(200, "text/html; charset=utf-8", source.page())
+                elif self.path == "/status.json":
+                    self._answer(200, "application/json", json.dumps(source.status()).encode())
+                else:
+                    self._answer(404, "text/plain", b"not here")
+            except EyechartError as error:  # a result is damaged, or the folder is gone
+                self._answer(500, "text/plain; charset=utf-8", str(error).encode("utf-8", "backslashreplace"))
 
         def _answer(self, code: int, kind: str, body: bytes) -> None:
             self.send_response(code)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 from eyechart.errors import unknown_name
@@ -37,8 +38,6 @@ def names() -> list[str]:
 
 def load_reference(name: str) -> tuple[Found, ...]:
     """Read a set of published results."""
-    from pathlib import Path
-
     body = _read(name)
     return tuple(Found(result_from_dict(row, Path(f"{name}.json")), ORIGIN, name) for row in body["results"])
 

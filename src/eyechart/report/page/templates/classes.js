@@ -3,7 +3,7 @@
 const CLASSES_SHOWN = 24;
 
 function className(chunk, i) {
-  return (chunk.classnames && chunk.classnames[i]) ?? `class ${i}`;
+  return i === null ? null : (chunk.classnames && chunk.classnames[i]) ?? `class ${i}`;
 }
 
 function classesSection(view) {
@@ -16,7 +16,7 @@ function classesSection(view) {
   const more = h("div", {});
   const draw = () => {
     const found = values
-      .map((value, i) => ({ i, value, n: chunk.class_counts[i] }))
+      .map((value, i) => ({ i, value, n: chunk.class_counts[view.m][i] }))
       .filter((row) => row.value !== null && className(chunk, row.i).toLowerCase().includes(state.query.toLowerCase()))
       .sort((a, b) => (state.down ? b.value - a.value : a.value - b.value) || a.i - b.i);
     const shown = state.all ? found : found.slice(0, CLASSES_SHOWN);

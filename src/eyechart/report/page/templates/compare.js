@@ -93,36 +93,35 @@ function fewerNote(m, b) {
 function pairGrid(lines, a, b, title) {
   return {
     header: ["benchmark", MODELS[a].label, MODELS[b].label, "difference", "low", "high", "p (Holm)"],
-    rows: lines.map((line) => [title(line), number(line.first, 2), number(line.second, 2), number(line.difference, 2), number(line.low, 2), number(line.high, 2), pText(line.p)]),
+    rows: lines.map((line) => [title(line), ...[line.first, line.second, line.difference, line.low, line.high].map((value) => number(value, 2, line.percent)), pText(line.p)]),
     best: new Set(),
-    note: "Paired on the same samples; 95 % intervals in points of a per cent.",
+    note: "Paired on the same samples; 95 % intervals; fractions in per cent.",
   };
 }
 
 function rankingSection() {
   const ranking = DATA.ranking;
   if (!ranking) return null;
-  const order = ranking.models.map((_, i) => i);
-  const models = ranking.models.length;
+  const labels = ranking.models.map((m) => MODELS[m].label);
+  const models = labels.length;
   return h(
     "section",
     {},
     h("h2", {}, "Ranks over the suite"),
     h("p", {}, `Over ${count(ranking.benchmarks.length, "benchmark")} on which all ${models} models could be paired. A bar spans the ranks a model may have; all bars hold together with 95 % confidence.`),
     chart("Rank intervals", (width) => {
-      const left = Math.min(width * 0.42, 14 + 7 * Math.max(...order.map((i) => MODELS[ranking.models[i]].label.length)));
+      const left = Math.min(width * 0.42, 14 + 7 * Math.max(...labels.map((label) => label.length)));
       const step = 26;
-      const height = order.length * step + 34;
+      const height = models * step + 34;
       const x = linear([1, models], [left + 20, width - 60]);
       return canvasOf(
         width,
         height,
         gridX(x, ticks(1, models, Math.min(models - 1, width / 60)).filter(Number.isInteger), 4, height - 24, String),
-        order.map((i, place) => {
-          const y = 4 + step * (place + 0.5);
+        labels.map((label, i) => {
+          const y = 4 + step * (i + 0.5);
           const [low, high] = ranking.ranks[i];
-          const label = MODELS[ranking.models[i]].label;
-          return svg("g", { class: "row rank" }, svg("title", {}, `${label}: rank ${low === high ? low : `${low} to ${high}`}`), svg("text", { class: "name", x: left, y: y + 4, "text-anchor": "end" }, shorten(label, Math.floor(left / 6.6))), svg("line", { class: "band", x1: x(low), x2: x(high) + 0.01, y1: y, y2: y }), svg("text", { class: "value", x: width - 2, y: y + 4, "text-anchor": "end" }, number(ranking.means[i])));
+          return svg("g", { class: "row rank" }, svg("title", {}, `${label}: rank ${low === high ? low : `${low} to ${high}`}`), svg("text", { class: "name", x: left, y: y + 4, "text-anchor": "end" }, shorten(label, Math.floor(left / 6.6))), svg("line", { class: "band", x1: x(low), x2: x(high) + 0.01, y1: y, y2: y }), svg("text", { class: "value", x: width - 2, y: y + 4, "text-anchor": "end" }, number(ranking.means[i], 1, isFraction(ranking.means))));
         }),
       );
     }),

@@ -13,7 +13,7 @@ function confusionSection(view) {
   const { chunk } = view;
   const packed = chunk.confusion && chunk.confusion[view.m];
   if (!packed) return null;
-  const classes = chunk.class_counts.length;
+  const classes = chunk.class_counts[view.m].length;
   const cells = unpackConfusion(packed).map(({ cell, n }) => ({ label: Math.floor(cell / classes), prediction: cell % classes, n }));
   if (!cells.length) return null;
   const top = [...cells].sort((a, b) => b.n - a.n || a.label - b.label).slice(0, 12);
@@ -38,19 +38,20 @@ function confusionSection(view) {
 function confusionImage(view, cells, classes) {
   const { chunk } = view;
   const recall = chunk.per_class[view.m];
+  const counts = chunk.class_counts[view.m];
   const byCell = new Map(cells.map((cell) => [cell.label * classes + cell.prediction, cell.n]));
-  const nOf = (label, prediction) => (label === prediction ? Math.round((recall[label] ?? 0) * chunk.class_counts[label]) : byCell.get(label * classes + prediction) || 0);
+  const nOf = (label, prediction) => (label === prediction ? Math.round((recall[label] ?? 0) * counts[label]) : byCell.get(label * classes + prediction) || 0);
   const window = { x: 0, y: 0, size: classes };
   const cursor = { label: 0, prediction: 0 };
   const canvas = h("canvas", { tabindex: "0", role: "img", "aria-label": `Confusion matrix of ${classes} classes; rows are true classes, columns predictions. Arrow keys move, Enter shows the samples, plus and minus zoom. The most frequent confusions are listed beside it.` });
   const status = h("p", { class: "note status", role: "status" }, "Rows are true classes, columns predictions.");
   const say = () => {
     const n = nOf(cursor.label, cursor.prediction);
-    replace(status, data(className(chunk, cursor.label)), cursor.label === cursor.prediction ? " recognised: " : [" taken for ", data(className(chunk, cursor.prediction)), ": "], `${n} of ${chunk.class_counts[cursor.label]}`);
+    replace(status, data(className(chunk, cursor.label)), cursor.label === cursor.prediction ? " recognised: " : [" taken for ", data(className(chunk, cursor.prediction)), ": "], `${n} of ${counts[cursor.label]}`);
   };
   let side = 0;
   let margin = 0;
-  const paint = () => paintConfusion(canvas, { classes, cells, recall, chunk, window, cursor, side, margin });
+  const paint = () => paintConfusion(canvas, { classes, cells, recall, counts, chunk, window, cursor, side, margin });
   const zoom = (factor, x = 0.5, y = 0.5) => {
     const size = Math.min(classes, Math.max(Math.min(4, classes), window.size * factor));
     window.x = clamp(window.x + x * (window.size - size), 0, classes - size);
@@ -110,7 +111,7 @@ function clamp(value, low, high) {
   return Math.min(Math.max(value, low), Math.max(low, high));
 }
 
-function paintConfusion(canvas, { classes, cells, recall, chunk, window: part, cursor, side, margin }) {
+function paintConfusion(canvas, { classes, cells, recall, counts, chunk, window: part, cursor, side, margin }) {
   if (!side) return;
   const style = getComputedStyle(document.documentElement);
   const colour = (name) => style.getPropertyValue(name).trim();
@@ -138,7 +139,7 @@ function paintConfusion(canvas, { classes, cells, recall, chunk, window: part, c
     pen.fillRect(x(prediction), y(label), Math.max(cell - (cell > 6 ? 1 : 0), 1), Math.max(cell - (cell > 6 ? 1 : 0), 1));
   };
   recall.forEach((value, i) => value && dot(i, i, value, "--accent"));
-  for (const { label, prediction, n } of cells) dot(label, prediction, n / chunk.class_counts[label], "--bad");
+  for (const { label, prediction, n } of cells) dot(label, prediction, n / counts[label], "--bad");
   pen.globalAlpha = 1;
   if (cell > 4) {
     pen.strokeStyle = colour("--ink");

@@ -7,6 +7,10 @@ const LATEX = { "\\": "\\textbackslash{}", "→": "$\\to$", "↓": "$\\downarrow
 for (const character of "&%$#_{}") LATEX[character] = `\\${character}`;
 const latexEscape = (text) => [...oneLine(text)].map((character) => LATEX[character] ?? character).join("");
 
+// What a spreadsheet would compute is marked as a text; a number is none of that.
+const guarded = (text) =>
+  /^'*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]/.test(text) && !/^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$/.test(text) ? `'${text}` : text;
+
 // A grid is {header, rows, best: Set of "row/column", note}; the first column is text.
 const FORMATS = {
   Markdown: (grid) => {
@@ -14,7 +18,7 @@ const FORMATS = {
     const rows = grid.rows.map((row, r) => row.map((text, c) => cell(text, r, c)));
     const rule = grid.header.map((_, c) => (c === 0 ? "---" : "---:"));
     const lines = [grid.header.map(markdownEscape), rule, ...rows].map((row) => `| ${row.join(" | ")} |\n`);
-    return lines.join("") + (grid.note ? `\n${grid.note}\n` : "");
+    return lines.join("") + (grid.note ? `\n${markdownEscape(grid.note)}\n` : "");
   },
   LaTeX: (grid) => {
     const cell = (text, r, c) => (grid.best.has(`${r}/${c}`) ? `\\textbf{${latexEscape(text)}}` : latexEscape(text));
@@ -31,7 +35,7 @@ const FORMATS = {
   },
   CSV: (grid) => {
     const quote = (text) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
-    return [grid.header, ...grid.rows].map((row) => `${row.map(quote).join(",")}\n`).join("");
+    return [grid.header, ...grid.rows].map((row) => `${row.map((text) => quote(guarded(text))).join(",")}\n`).join("");
   },
 };
 

@@ -57,13 +57,10 @@ function uid(prefix) {
   return `${prefix}-${counter}`;
 }
 
-// A labelled <select>. Options are [value, text] pairs or {group, options}.
-function select(label, options, value, onchange, props = {}) {
+// A labelled <select>. Options are [value, text] pairs.
+function select(label, options, value, onchange) {
   const option = ([key, text]) => h("option", { value: key, selected: String(key) === String(value) }, text);
-  const nodes = options.map((part) =>
-    Array.isArray(part) ? option(part) : h("optgroup", { label: part.group }, part.options.map(option)),
-  );
-  const control = h("select", { ...props, id: uid("field"), on: { change: (event) => onchange(event.target.value) } }, nodes);
+  const control = h("select", { id: uid("field"), on: { change: (event) => onchange(event.target.value) } }, options.map(option));
   return h("div", { class: "field" }, h("label", { for: control.id }, label), control);
 }
 

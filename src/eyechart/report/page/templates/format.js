@@ -40,6 +40,20 @@ function duration(seconds) {
   return `${(seconds / 3600).toFixed(1)} h`;
 }
 
+function wordsOf(query) {
+  return query.toLowerCase().split(/\s+/).filter(Boolean);
+}
+
+// Neighbours with the same name, and how many they are.
+function spansOf(names) {
+  const spans = [];
+  for (const name of names) {
+    if (spans.length && spans[spans.length - 1].name === name) spans[spans.length - 1].span += 1;
+    else spans.push({ name, span: 1 });
+  }
+  return spans;
+}
+
 function shorten(text, most) {
   return text.length <= most ? text : `${text.slice(0, Math.max(1, most - 1))}…`;
 }

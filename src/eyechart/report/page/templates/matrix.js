@@ -1,7 +1,7 @@
 // Models x benchmarks: the table that the page opens with.
 
 function shownModels() {
-  const words = STATE.query.toLowerCase().split(/\s+/).filter(Boolean);
+  const words = wordsOf(STATE.query);
   return MODELS.map((_, m) => m).filter(
     (m) => !STATE.hiddenModels.includes(MODELS[m].label) && words.every((word) => MODELS[m].label.toLowerCase().includes(word)),
   );
@@ -46,12 +46,7 @@ function ariaSort(key, lower) {
 }
 
 function matrixTable(models, columns, average) {
-  const kinds = [];
-  for (const column of columns) {
-    const kind = BENCHMARKS[column.b].kind;
-    if (kinds.length && kinds[kinds.length - 1].kind === kind) kinds[kinds.length - 1].span += 1;
-    else kinds.push({ kind, span: 1 });
-  }
+  const kinds = spansOf(columns.map((column) => BENCHMARKS[column.b].kind));
   const heading = DATA.averages.find((part) => part.key === STATE.average).heading;
   return h(
     "table",
@@ -60,7 +55,7 @@ function matrixTable(models, columns, average) {
     h(
       "thead",
       {},
-      kinds.length > 1 && h("tr", { class: "kinds" }, h("td"), h("td"), kinds.map(({ kind, span }) => h("th", { colspan: span, scope: "colgroup" }, kind))),
+      kinds.length > 1 && h("tr", { class: "kinds" }, h("td"), h("td"), kinds.map(({ name, span }) => h("th", { colspan: span, scope: "colgroup" }, name))),
       h(
         "tr",
         {},
@@ -162,6 +157,17 @@ function matrixGrid() {
     header: ["model", ...columns.map(columnTitle), heading],
     rows: models.map((m, r) => [MODELS[m].label, ...shown.map((column) => column[r])]),
     best,
-    note: average.note,
+    note: average.note + fewerNotes(models, columns),
   };
+}
+
+// Which cells are over fewer samples than listed.
+function fewerNotes(models, columns) {
+  const benchmarks = [...new Set(columns.map((column) => column.b))];
+  const found = models.flatMap((m) =>
+    benchmarks
+      .filter((b) => resultOf(m, b)?.fewer.length)
+      .map((b) => `${MODELS[m].label} on ${BENCHMARKS[b].label}: ${resultOf(m, b).fewer.join(", ")}`),
+  );
+  return found.length ? ` Over fewer samples than listed: ${found.join("; ")}.` : "";
 }

@@ -10,11 +10,6 @@ function publishedView(main) {
 }
 
 function publishedTable(table) {
-  const spans = [];
-  for (const group of table.groups) {
-    if (spans.length && spans[spans.length - 1].group === group) spans[spans.length - 1].span += 1;
-    else spans.push({ group, span: 1 });
-  }
   const grouped = table.groups.some(Boolean);
   const grid = () => ({
     header: ["model", ...table.header.map((label, c) => [table.groups[c], label].filter(Boolean).join(" "))],
@@ -35,7 +30,7 @@ function publishedTable(table) {
         h(
           "thead",
           {},
-          grouped && h("tr", { class: "kinds" }, h("td"), spans.map(({ group, span }) => (group ? h("th", { colspan: span, scope: "colgroup" }, group) : h("td", { colspan: span })))),
+          grouped && h("tr", { class: "kinds" }, h("td"), spansOf(table.groups).map(({ name, span }) => (name ? h("th", { colspan: span, scope: "colgroup" }, name) : h("td", { colspan: span })))),
           h("tr", {}, h("th", { scope: "col" }, "Model"), table.header.map((label) => h("th", { scope: "col" }, label))),
         ),
         h("tbody", {}, table.rows.map(([m, cells]) => h("tr", { class: MODELS[m].origin === "published" ? "" : "own" }, h("th", { scope: "row" }, data(MODELS[m].name), MODELS[m].origin !== "published" && h("small", {}, " ", data(MODELS[m].pretrained || " "))), cells.map((cell) => h("td", {}, cell || "–"))))),

@@ -8,7 +8,7 @@ function resultsView(main, params) {
   const summary = h("p", { class: "note", role: "status" });
   const more = h("div", {});
   const draw = () => {
-    const words = state.query.toLowerCase().split(/\s+/).filter(Boolean);
+    const words = wordsOf(state.query);
     const rows = DATA.results.filter(([m, b, , , , notices, fewer]) => {
       const text = `${MODELS[m].label} ${BENCHMARKS[b].label} ${BENCHMARKS[b].task}`.toLowerCase();
       const kept = { fewer: fewer.length > 0, warnings: notices > 0 }[state.only] ?? true;

@@ -21,8 +21,8 @@ function sampleCard(view, access, i, found) {
 const CARDS = {
   label: (chunk, access, m, i) => [
     h("b", {}, data(className(chunk, chunk.samples.label[i]))),
-    access.ok(m, i) ? h("span", { class: "good-text" }, "recognised") : h("span", { class: "bad-text" }, "taken for ", data(className(chunk, access.prediction(m, i)))),
-    h("small", {}, `rank ${access.rank(m, i)} · `, data(shorten(chunk.samples.ids[i], 40))),
+    access.ok(m, i) === null ? h("span", {}, "not seen") : access.ok(m, i) ? h("span", { class: "good-text" }, "recognised") : h("span", { class: "bad-text" }, "taken for ", data(className(chunk, access.prediction(m, i)))),
+    h("small", {}, access.ok(m, i) !== null && `rank ${access.rank(m, i)} · `, data(shorten(chunk.samples.ids[i], 40))),
   ],
   labels: (chunk, access, m, i) => {
     const own = access.detail(m, i);
@@ -86,7 +86,7 @@ const DETAILS = {
   label: (chunk, access, m, i) => {
     const own = access.detail(m, i);
     return [
-      h("div", { class: "sample-head" }, image(chunk, i, 144), h("p", {}, "True class: ", h("b", {}, data(className(chunk, chunk.samples.label[i]))), h("br"), `Its rank: ${access.rank(m, i)}`)),
+      h("div", { class: "sample-head" }, image(chunk, i, 144), h("p", {}, "True class: ", h("b", {}, data(className(chunk, chunk.samples.label[i]))), h("br"), access.ok(m, i) !== null && `Its rank: ${access.rank(m, i)}`)),
       own && Array.isArray(own.top) && scoreBars(chunk, own, (label) => label === chunk.samples.label[i]),
     ];
   },

@@ -29,8 +29,8 @@ function sampleAccess(chunk) {
     return rank(m, i) < 0 ? Infinity : rank(m, i);
   };
   const prediction = (m, i) => {
-    const own = samples.prediction && samples.prediction[m] ? samples.prediction[m][i] : -1;
-    return own === -1 ? samples.label[i] : own;
+    if (rank(m, i) < 0) return null; // it has not seen this sample
+    return samples.prediction[m][i] === -1 ? samples.label[i] : samples.prediction[m][i];
   };
   return { count: samples.ids.length, rank, detail, text, share, ok, badness, prediction };
 }
@@ -106,7 +106,7 @@ const SHOWS = {
 
 function filterSamples(view, access, state) {
   const { chunk, m } = view;
-  const words = state.query.toLowerCase().split(/\s+/).filter(Boolean);
+  const words = wordsOf(state.query);
   const others = chunk.samples.models.filter((other) => other !== m);
   const found = [];
   for (let i = 0; i < access.count; i += 1) {
