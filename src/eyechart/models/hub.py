@@ -6,6 +6,7 @@ import os
 import re
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from eyechart.errors import ModelError, UsageError, missing_extra, unknown_name
 from eyechart.models.identity import OTHER_FORMATS
@@ -31,6 +32,15 @@ def revision_of(spec: ModelSpec) -> str | None:
     if revision is not None and not isinstance(revision, str):
         raise UsageError(f"The revision must be a text, not {revision!r}.")
     return revision or None
+
+
+def loading(spec: ModelSpec, cache: str = "cache_dir") -> dict[str, Any]:
+    """Return what a library is told besides the name: revision, cache (as it calls that), whether code may be run."""
+    return {
+        "revision": revision_of(spec),
+        cache: spec.options.get("cache_dir"),
+        "trust_remote_code": bool(spec.options.get("trust_remote_code")),
+    }
 
 
 def check(spec: ModelSpec) -> None:

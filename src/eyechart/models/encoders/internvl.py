@@ -21,10 +21,10 @@ from eyechart.errors import ModelError, UsageError, missing_extra, unknown_name
 from eyechart.models import hub
 from eyechart.models.encoders.transformers import LIBRARIES
 from eyechart.models.identity import content_identity
-from eyechart.models.towers.checkpoints import LOAD_ERRORS, load_error, load_strictly, read_state
+from eyechart.models.towers.checkpoints import LOAD_ERRORS, load_error, load_strictly, read_state, whole_weights
 from eyechart.models.towers.sentencepieces import exact_tokenizer
 from eyechart.models.towers.torch_encoder import Inputs, TorchEncoder
-from eyechart.models.towers.torch_tools import describe, input_type, quiet_transformers
+from eyechart.models.towers.torch_tools import describe, input_type
 from eyechart.types import ModelSpec
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class InternVLEncoder(TorchEncoder):
         self.mode = variant.mode
         load = _from_folder if variant.folder else _from_file
         model, tokenizer, size, notes = load(spec)
-        self.tokenizer, other = exact_tokenizer(tokenizer)
+        self.tokenizer, other = exact_tokenizer(tokenizer, spec.options.get("cache_dir"), hub.revision_of(spec))
         self.padding = "max_length" if variant.folder else True
         self.takes_mode = "mode" in inspect.signature(model.encode_image).parameters
         self.transform = make_transform(size, crop=variant.crop)
@@ -172,12 +172,12 @@ def _from_folder(spec: ModelSpec) -> tuple[Any, Any, int, list[str]]:
     import transformers
 
     source = hub.source_for_library(spec.pretrained, spec)
-    options = {"trust_remote_code": True, "revision": hub.revision_of(spec), "cache_dir": spec.options.get("cache_dir")}
+    options = hub.loading(_trusted(spec))
     try:
-        with quiet_transformers():
+        with whole_weights(source):
             model = transformers.AutoModel.from_pretrained(source, dtype=input_type(spec.precision), **options)
             tokenizer = _tokenizer(source, **options)
-    except (*LOAD_ERRORS, ImportError, AttributeError) as error:
+    except LOAD_ERRORS as error:
         raise load_error(f"InternVL {source}", error) from error
     config = model.config
     for flag, part in (("use_backbone_lora", "vision_model"), ("use_qllama_lora", "qllama")):

@@ -110,7 +110,7 @@ class OpenClipEncoder(TorchEncoder):
         if not _has_weights(name, spec):
             notes.append("The weights are random: no tag and no checkpoint was given.")
         if hasattr(self.tokenizer, "tokenizer"):
-            self.tokenizer.tokenizer, other = exact_tokenizer(self.tokenizer.tokenizer)
+            self.tokenizer.tokenizer, other = exact_tokenizer(self.tokenizer.tokenizer, cache)
             notes += other
         self.fast = FastImages(self.transform) if is_fast(spec.options) else None
         notes += [NOTE] if self.fast else []

@@ -21,12 +21,12 @@ from eyechart.models import hub
 from eyechart.models.encoders.transformers_kinds import HEADS, KINDS, PLAIN, ReadingKind
 from eyechart.models.family import check_path
 from eyechart.models.identity import content_identity
-from eyechart.models.towers.checkpoints import LOAD_ERRORS, check_loaded, load_error
+from eyechart.models.towers.checkpoints import LOAD_ERRORS, load_error, whole_weights
 from eyechart.models.towers.preprocess import check_config, check_scaled, shorter_edge
 from eyechart.models.towers.sentencepieces import exact_tokenizer
 from eyechart.models.towers.small_files import broken_file
 from eyechart.models.towers.torch_encoder import Inputs, TorchEncoder
-from eyechart.models.towers.torch_tools import number, quiet_transformers
+from eyechart.models.towers.torch_tools import number
 from eyechart.types import ModelSpec
 
 if TYPE_CHECKING:
@@ -76,7 +76,9 @@ class TransformersEncoder(TorchEncoder):
         model, self.processor = load_pair(spec)
         kind = KINDS.get(model.config.model_type, ReadingKind())
         self.head = HEADS.get(type(model).__name__, PLAIN)
-        self.tokenizer, notes = exact_tokenizer(self.processor.tokenizer)
+        self.tokenizer, notes = exact_tokenizer(
+            self.processor.tokenizer, spec.options.get("cache_dir"), hub.revision_of(spec)
+        )
         self.padding = kind.padding
         self.context = context_length(model.config, self.tokenizer, kind, spec.options.get("context_length"))
         self.lower = kind.lower and _keeps_case(self.tokenizer)
@@ -148,24 +150,17 @@ def load_pair(spec: ModelSpec) -> tuple[Any, Any]:
     import transformers
 
     source = hub.source_for_library(source_of(spec), spec)
-    options = {
-        "revision": hub.revision_of(spec),
-        "cache_dir": spec.options.get("cache_dir"),
-        "trust_remote_code": bool(spec.options.get("trust_remote_code")),
-    }
+    options = hub.loading(spec)
     try:
-        with quiet_transformers():
+        with whole_weights(source):
             config = transformers.AutoConfig.from_pretrained(source, **options)
             saved_as = (getattr(config, "architectures", None) or [""])[0]
             loader = getattr(transformers, saved_as) if saved_as in HEADS else transformers.AutoModel
             # Whatever the weights were saved in: the precision that was asked for is set when they are all there.
-            model, info = loader.from_pretrained(
-                source, output_loading_info=True, ignore_mismatched_sizes=True, dtype="float32", **options
-            )
+            model = loader.from_pretrained(source, dtype="float32", **options)
             processor = transformers.AutoProcessor.from_pretrained(source, **options)
     except LOAD_ERRORS as error:
         raise _explain(source, error) from error
-    check_loaded(source, type(model).__name__, info)
     _check_pair(source, model, processor)
     check_config(processor.image_processor.to_dict(), _transform_file(source))
     return model, processor

@@ -17,7 +17,7 @@ from eyechart.models.family import check_path
 from eyechart.models.generators.batches import answer_in_batches, drop
 from eyechart.models.generators.images import for_model
 from eyechart.models.identity import content_identity
-from eyechart.models.towers.checkpoints import LOAD_ERRORS, load_error
+from eyechart.models.towers.checkpoints import LOAD_ERRORS, load_error, whole_weights
 from eyechart.models.towers.structure import structure_digest, tokenizer_digest
 from eyechart.models.towers.torch_tools import autocast, choose_device, count_parameters, input_type, weights_digest
 from eyechart.types import Answer, Message, ModelCard, ModelSpec, Part, Prompt, digest_json
@@ -71,14 +71,14 @@ class TransformersGenerator:
         self.precision = spec.precision
         self.max_edge: int | None = spec.options.get("max_edge")
         self.settings = generation_settings(spec.options.get("settings") or {})
-        trust = bool(spec.options.get("trust_remote_code"))
-        options = {"revision": hub.revision_of(spec), "trust_remote_code": trust}
+        options = hub.loading(spec)
         source = hub.source_for_library(spec.name, spec)
         try:
-            self.processor = transformers.AutoProcessor.from_pretrained(source, **options)
-            model = transformers.AutoModelForImageTextToText.from_pretrained(
-                source, dtype=input_type(spec.precision), **options
-            )
+            with whole_weights(spec.name):
+                self.processor = transformers.AutoProcessor.from_pretrained(source, **options)
+                model = transformers.AutoModelForImageTextToText.from_pretrained(
+                    source, dtype=input_type(spec.precision), **options
+                )
         except LOAD_ERRORS as error:
             raise load_error(f"transformers {spec.name}", error) from error
         if not getattr(self.processor, "chat_template", None):

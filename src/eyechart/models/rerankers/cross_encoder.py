@@ -14,7 +14,7 @@ from eyechart.models.client import access_of
 from eyechart.models.family import check_path
 from eyechart.models.identity import content_identity
 from eyechart.models.rerankers.reranker import Shortlist
-from eyechart.models.towers.checkpoints import LOAD_ERRORS, load_error
+from eyechart.models.towers.checkpoints import LOAD_ERRORS, load_error, whole_weights
 from eyechart.models.towers.structure import structure_digest, tokenizer_digest
 from eyechart.models.towers.torch_tools import choose_device, count_parameters, input_type, weights_digest
 from eyechart.types import ModelCard, ModelSpec, digest_json
@@ -50,14 +50,14 @@ class CrossEncoderReranker:
 
         self.batch_size = access_of(spec).batch_size if spec.access else BATCH
         try:
-            self.model = CrossEncoder(
-                hub.source_for_library(spec.name, spec),
-                device=choose_device(spec.device),
-                revision=hub.revision_of(spec),
-                trust_remote_code=bool(spec.options.get("trust_remote_code")),
-                max_length=spec.options.get("max_seq_length"),
-                model_kwargs={"dtype": input_type(spec.precision)},
-            )
+            with whole_weights(spec.name):
+                self.model = CrossEncoder(
+                    hub.source_for_library(spec.name, spec),
+                    device=choose_device(spec.device),
+                    max_length=spec.options.get("max_seq_length"),
+                    model_kwargs={"dtype": input_type(spec.precision)},
+                    **hub.loading(spec, cache="cache_folder"),
+                )
         except LOAD_ERRORS as error:
             raise load_error(f"the reranker {spec.name}", error) from error
         outputs = getattr(self.model, "num_labels", 1)
