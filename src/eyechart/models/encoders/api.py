@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, get_args
 
 import numpy as np
@@ -22,7 +23,6 @@ MAX_EDGE = 1024
 """Images are scaled down to this before they are sent; no embedding model looks closer."""
 REQUEST_SIZE = 32
 """Texts in one request, unless the access says otherwise: OpenAI takes 2048, many servers 32 to 128."""
-OPTIONS = frozenset({"api_base", "image_form", "max_edge", "dimension"})
 Vectors = NDArray[np.float32]
 
 
@@ -33,12 +33,11 @@ class ApiFamily:
     server is reached, and how many texts go into a request, is the spec's access.
     """
 
+    own_options = MappingProxyType({"api_base": str, "image_form": str, "max_edge": int, "dimension": int})
+
     def check(self, spec: ModelSpec) -> None:
-        """Refuse a missing or wrong address, an unknown option or dialect; the server itself is asked on load."""
+        """Refuse a missing or wrong address, or an unknown dialect; the server itself is asked on load."""
         base_of(spec)
-        unknown = set(spec.options) - OPTIONS - {"cache_dir"}
-        if unknown:
-            raise unknown_name("option of an API model", min(unknown), OPTIONS)
         if spec.precision not in ("fp32", "amp"):
             raise UsageError(f"The server decides how it computes, not --precision {spec.precision}.")
         form = spec.options.get("image_form")

@@ -8,7 +8,9 @@ import inspect
 import pickle
 import secrets
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from types import FunctionType, MethodType, ModuleType
 from typing import Any, Protocol
@@ -22,7 +24,7 @@ from eyechart.models.identity import place_digest
 from eyechart.types import ModelSpec, digest_json
 
 TEXTS = ("a photo of a cat", "TWO Dogs, a tree & 1 house.", "ein Käfer auf der Wiese", "一只猫", "😀")
-_PLAIN = (str, bytes, bool, int, float, complex, Path, np.generic)
+_PLAIN = (str, bool, int, float, complex, Path, np.generic)
 
 
 class Probed(Protocol):
@@ -55,51 +57,66 @@ def state_of(*things: Any) -> str:
     Of what cannot be looked into (a lock, an open file), only the type counts.
     """
     state = hashlib.blake2b(digest_size=16)
-    kinds: set[type] = set()
+    names: dict[type, str] = {}
     seen: dict[int, Any] = {}  # the object too: the number of one that is gone may be given to another
     waiting = list(reversed(things))
     while waiting:
         thing = waiting.pop()
-        if thing is None or isinstance(thing, _PLAIN):
+        if isinstance(thing, bytes):
+            state.update(thing)
+        elif thing is None or isinstance(thing, _PLAIN):
             state.update(f"{thing!r};".encode("utf-8", "surrogatepass"))
         elif id(thing) not in seen:
             seen[id(thing)] = thing
-            if type(thing) not in kinds and is_own(type(thing)):
-                state.update(code_digest(type(thing)).encode())
-            kinds.add(type(thing))
-            content, inside = _opened(thing)
-            state.update(f"{type(thing).__qualname__} {len(inside)}:".encode() + content)
+            inside = _inside(thing)
+            kind = type(thing)
+            if kind not in names:
+                names[kind] = _code_of(kind)
+            state.update(f"{names[kind]} {len(inside)}:".encode())
             waiting += reversed(inside)
     return state.hexdigest()
 
 
-def _opened(thing: Any) -> tuple[bytes, list[Any]]:
-    """Return what an object is in bytes, and the objects in it."""
+def _code_of(thing: Any) -> str:
+    """Digest the code of a function or class of one's own; another's, or one that no file holds, has a name only."""
+    in_a_file = getattr(inspect.getmodule(thing), "__file__", None) is not None
+    return code_digest(thing) if in_a_file and is_own(thing) else str(thing.__qualname__)
+
+
+def _of_function(function: FunctionType) -> list[Any]:
+    parts = [_code_of(function), function.__defaults__, function.__kwdefaults__]
+    for cell in function.__closure__ or ():
+        with suppress(ValueError):  # a name that has no value yet
+            parts.append(cell.cell_contents)
+    return parts
+
+
+_INSIDE: tuple[tuple[Any, Callable[[Any], Iterable[Any]]], ...] = (
+    (type | ModuleType, lambda thing: [thing.__name__]),
+    (Mapping, lambda thing: chain.from_iterable(thing.items())),
+    (set | frozenset, lambda thing: sorted(thing, key=repr)),
+    (list | tuple, lambda thing: thing),
+    (functools.partial, lambda thing: [thing.func, thing.args, thing.keywords]),
+    (MethodType, lambda thing: [thing.__self__, thing.__func__]),
+    (FunctionType, _of_function),
+)
+"""What objects of a kind hold."""
+
+
+def _inside(thing: Any) -> list[Any]:
+    """Return the objects in an object, or its bytes if it is an array or cannot be looked into."""
     numbers = _numbers_of(thing)
     if numbers is not None:
-        return f"{thing.dtype}{tuple(thing.shape)}".encode() + numbers.tobytes(), []
-    if isinstance(thing, type | ModuleType):
-        return thing.__name__.encode(), []
-    if isinstance(thing, Mapping):
-        return b"", [part for item in thing.items() for part in item]
-    if isinstance(thing, set | frozenset):
-        return b"", sorted(thing, key=repr)
-    if isinstance(thing, list | tuple):
-        return b"", list(thing)
-    if isinstance(thing, functools.partial):
-        return b"", [thing.func, thing.args, thing.keywords]
-    if isinstance(thing, MethodType):
-        return b"", [thing.__self__, thing.__func__]
-    if isinstance(thing, FunctionType):
-        cells = [cell.cell_contents for cell in thing.__closure__ or ()]
-        own = code_digest(thing).encode() if is_own(thing) else thing.__qualname__.encode()
-        return own, [*cells, thing.__defaults__, thing.__kwdefaults__]
+        return [str(thing.dtype), str(tuple(thing.shape)), numbers.tobytes()]
+    for kind, parts in _INSIDE:
+        if isinstance(thing, kind):
+            return list(parts(thing))
     if hasattr(thing, "__dict__"):
-        return b"", [part for item in vars(thing).items() for part in item]
+        return list(chain.from_iterable(vars(thing).items()))
     try:
-        return pickle.dumps(thing), []
+        return [pickle.dumps(thing)]
     except Exception:  # noqa: BLE001 - each library has its own for what cannot be pickled
-        return b"", []
+        return []
 
 
 def _numbers_of(thing: Any) -> NDArray[Any] | None:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -56,6 +57,8 @@ VARIANTS = {
 
 class InternVLFamily:
     """Loads both forms of checkpoint."""
+
+    own_options = MappingProxyType({"tokenizer": str})
 
     def check(self, spec: ModelSpec) -> None:
         """Refuse an unknown name, a missing checkpoint, or one of the other form."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,6 +35,10 @@ class SentenceTransformersFamily:
     hub, revision, trust_remote_code, and prompts: ``own`` puts the model's default prompt before every text, ``given``
     puts nothing there, because the texts come with their prompts.
     """
+
+    own_options = MappingProxyType(
+        {"pooling_mode": str, "max_seq_length": int, "model_kwargs": dict, "config_kwargs": dict, "prompts": str}
+    )
 
     def check(self, spec: ModelSpec) -> None:
         """Refuse a missing library, folder or hub."""

@@ -10,6 +10,7 @@ import json
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -43,6 +44,8 @@ PATCHES = "spatial_shapes"
 
 class TransformersFamily:
     """Loads models through transformers' AutoModel and AutoProcessor."""
+
+    own_options = MappingProxyType({"context_length": int})
 
     def check(self, spec: ModelSpec) -> None:
         """Refuse a missing library, folder or hub."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, partial
+from types import MappingProxyType
 from typing import Any
 
 from eyechart import api
@@ -21,6 +22,8 @@ MAX_EDGE = 2048
 
 class ApiGeneratorFamily:
     """Generators by address and model name; ``options``: api_base, settings (request fields), max_edge."""
+
+    own_options = MappingProxyType({"api_base": str, "settings": dict, "max_edge": int})
 
     def check(self, spec: ModelSpec) -> None:
         """Refuse a bad address or settings that the request has no room for."""
@@ -97,7 +100,8 @@ class ApiGenerator:
     def _part(self, part: Any) -> Any:
         if isinstance(part, str):
             return part
-        return api.encode_image(part.read(), max_edge=self.max_edge, source=part.source)
+        # Bytes may go as they are; a part of an image is cut out first.
+        return api.encode_image(part.decode() if part.box else part.read(), max_edge=self.max_edge, source=part.source)
 
 
 def read_answer(said: api.ChatAnswer) -> Answer:

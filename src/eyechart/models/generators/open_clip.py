@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from eyechart.models.client import access_of
 from eyechart.models.encoders import open_clip as encoders
 from eyechart.models.encoders.open_clip_files import architecture
 from eyechart.models.generators.batches import answer_in_batches, drop
-from eyechart.models.towers.torch_tools import autocast, input_type
+from eyechart.models.towers.torch_tools import autocast, forward_errors, input_type
 from eyechart.types import Answer, Message, ModelSpec, Prompt
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ class CocaFamily:
 
     only_describes = True
     """Its models describe images and read no question."""
+
+    own_options = MappingProxyType({"settings": dict, "decoder": str})
 
     def check(self, spec: ModelSpec) -> None:
         """Refuse what open_clip does not know, and what is plainly no CoCa."""
@@ -89,13 +92,13 @@ class CocaGenerator:
         return answer_in_batches(prompts, self.batch_size, self._pixels, self._captions, keep)
 
     def _pixels(self, prompt: Prompt) -> NDArray[np.float32]:
-        return self.encoder.prepare_image(_image(prompt).decode())
+        return self.encoder.prepare_image(self.encoder.decode(_image(prompt)))
 
     def _captions(self, pixels: list[NDArray[np.float32]]) -> list[Answer]:
         import torch
 
         encoder, device = self.encoder, self.encoder.devices[0]
-        with torch.inference_mode(), autocast(encoder.precision, device):
+        with torch.inference_mode(), autocast(encoder.precision, device), forward_errors(encoder.precision):
             images = torch.from_numpy(np.stack(pixels)).to(device, input_type(encoder.precision))
             model: Any = encoder.model
             rows = model.generate(images) if self.decoding == "beam_search" else greedy(model, images)

@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from eyechart.errors import ModelError, UsageError, missing_extra
@@ -19,7 +20,14 @@ from eyechart.models.generators.images import for_model
 from eyechart.models.identity import content_identity
 from eyechart.models.towers.checkpoints import LOAD_ERRORS, load_error, whole_weights
 from eyechart.models.towers.structure import structure_digest, tokenizer_digest
-from eyechart.models.towers.torch_tools import autocast, choose_device, count_parameters, input_type, weights_digest
+from eyechart.models.towers.torch_tools import (
+    autocast,
+    choose_device,
+    count_parameters,
+    forward_errors,
+    input_type,
+    weights_digest,
+)
 from eyechart.types import Answer, Message, ModelCard, ModelSpec, Part, Prompt, digest_json
 
 MAX_TOKENS = 512
@@ -30,6 +38,8 @@ RENAMED = {"max_tokens": "max_new_tokens"}
 
 class TransformersGeneratorFamily:
     """Generators from a local folder or a hub id; ``options``: settings (of ``generate``), max_edge, hub, revision."""
+
+    own_options = MappingProxyType({"settings": dict, "max_edge": int})
 
     def check(self, spec: ModelSpec) -> None:
         """Refuse a missing library or folder, and a local model that cannot write about images."""
@@ -129,7 +139,7 @@ class TransformersGenerator:
         inputs = self.processor.apply_chat_template(
             chats, add_generation_prompt=True, tokenize=True, return_dict=True, **self._tensors()
         ).to(self.device, dtype=input_type(self.precision))
-        with torch.inference_mode(), autocast(self.precision, self.device):
+        with torch.inference_mode(), autocast(self.precision, self.device), forward_errors(self.precision):
             rows = self.model.generate(**inputs, **self.settings)[:, inputs["input_ids"].shape[1] :]
         asked = inputs["attention_mask"].sum(dim=1).tolist()
         return [self._answer(row, int(count)) for row, count in zip(rows, asked, strict=True)]
