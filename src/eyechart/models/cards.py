@@ -21,9 +21,9 @@ def read_card(spec: ModelSpec, identity: str) -> ModelCard | None:
         with path.open("rb") as stream:
             data = stream.read(MAX_BYTES + 1)
         body = json.loads(data.decode()) if len(data) <= MAX_BYTES else None
+        if not isinstance(body, dict) or body.get("digest") != digest_json([FORM, body.get("card")]):
+            return None
     except (OSError, ValueError, RecursionError):
-        return None
-    if not isinstance(body, dict) or body.get("digest") != digest_json([FORM, body.get("card")]):
         return None
     fields = body["card"]
     return ModelCard(**{**fields, "notes": tuple(fields["notes"])})
