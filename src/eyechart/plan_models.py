@@ -27,7 +27,6 @@ DEFAULTS = {
 """``--model`` and ``--pretrained`` where they are not given. CLIP_benchmark gives ja_clip open_clip's name, too."""
 MAX_BATCH = 8
 """Conversations per forward pass: far fewer than images per pass of an encoder."""
-Say = Callable[[str], object]
 Asked = tuple[str | None, str, str | None]
 ACCESS = ("api_key_variable", "concurrency", "timeout", "tries")
 """Settings of `QuestionSettings` that ``--model_option`` can set for one model; ``batch`` is texts per request."""

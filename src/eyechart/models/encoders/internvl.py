@@ -111,16 +111,14 @@ class InternVLEncoder(TorchEncoder):
 
     def tokenize(self, texts: Sequence[str], language: str) -> Inputs:  # noqa: ARG002 - one tokenizer for all
         """Prefix, tokenise with an end mark, cut at 80."""
-        prefixed = [PREFIX + text for text in texts]
         tokens = self.tokenizer(
-            prefixed, return_tensors="pt", max_length=CONTEXT, truncation=True, padding=self.padding
+            self.written(texts), return_tensors="pt", max_length=CONTEXT, truncation=True, padding=self.padding
         )
         return {"ids": tokens["input_ids"]}
 
-    def token_counts(self, texts: Sequence[str]) -> list[int]:
-        """Count tokens before the cut, prefix and marks included."""
-        rows = self.tokenizer([PREFIX + text for text in texts], truncation=False, verbose=False)["input_ids"]
-        return [len(row) for row in rows]
+    def written(self, texts: Sequence[str]) -> list[str]:
+        """Put the prefix before every text."""
+        return [PREFIX + text for text in texts]
 
     def image_features(self, model: Any, pixels: torch.Tensor) -> torch.Tensor:
         """Run the image side in the variant's mode."""

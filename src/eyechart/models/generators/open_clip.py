@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eyechart.errors import DataError, ModelError, UsageError
-from eyechart.models.client import access_of
+from eyechart.models.access import access_of
 from eyechart.models.encoders import open_clip as encoders
 from eyechart.models.encoders.open_clip_files import architecture
-from eyechart.models.generators.batches import answer_in_batches, drop
+from eyechart.models.generators.batches import ManyAtOnce, answer_in_batches, drop
 from eyechart.models.towers.torch_tools import autocast, forward_errors, input_type
-from eyechart.types import Answer, Message, ModelSpec, Prompt
+from eyechart.types import Answer, ModelSpec, Prompt
 
 if TYPE_CHECKING:
     import torch
@@ -58,7 +58,7 @@ class CocaFamily:
         return CocaGenerator(spec)
 
 
-class CocaGenerator:
+class CocaGenerator(ManyAtOnce):
     """A CoCa model that describes images; what else a message says, it cannot read."""
 
     def __init__(self, spec: ModelSpec) -> None:
@@ -79,11 +79,6 @@ class CocaGenerator:
         self.card = replace(
             card, transform=f"{card.transform} | {self.decoding} {SHORTEST}-{LONGEST}", notes=(*card.notes, *note)
         )
-
-    def generate(self, messages: Sequence[Message]) -> Answer:
-        """Describe the image of one message."""
-        [(_, answer)] = self.generate_many([Prompt("", tuple(messages))])
-        return answer
 
     def generate_many(
         self, prompts: Iterable[Prompt], keep: Callable[[str, Answer], None] = drop

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from importlib.util import find_spec
-from pathlib import Path
 
 import numpy as np
 
-from eyechart.errors import ModelError, missing_extra
+from eyechart.errors import ModelError
 from eyechart.models import hub
-from eyechart.models.client import access_of
-from eyechart.models.family import check_path
-from eyechart.models.identity import content_identity
+from eyechart.models.access import access_of
 from eyechart.models.rerankers.reranker import Shortlist
 from eyechart.models.towers.checkpoints import LOAD_ERRORS, load_error, whole_weights
 from eyechart.models.towers.structure import structure_digest, tokenizer_digest
@@ -22,20 +18,11 @@ from eyechart.types import ModelCard, ModelSpec, digest_json
 BATCH = 32
 
 
-class CrossEncoderFamily:
+class CrossEncoderFamily(hub.HubFamily):
     """Cross-encoders from a folder or a hub id; ``options``: max_seq_length, hub, revision, trust_remote_code."""
 
-    def check(self, spec: ModelSpec) -> None:
-        """Refuse a missing library or folder."""
-        if find_spec("sentence_transformers") is None:
-            raise missing_extra("sentence-transformers", "sentence-transformers")
-        check_path(spec.name)
-        if not Path(spec.name).exists():
-            hub.check(spec)
-
-    def identity(self, spec: ModelSpec) -> str | None:
-        """Name the content of the folder, or of what is in the hub's cache."""
-        return content_identity(hub.places_of(spec.name, spec), "sentence-transformers", "transformers", "tokenizers")
+    needs, extra = ("sentence_transformers",), "sentence-transformers"
+    read_by = ("sentence-transformers", "transformers", "tokenizers")
 
     def load(self, spec: ModelSpec) -> CrossEncoderReranker:
         """Load the model."""
