@@ -43,8 +43,10 @@ def check_options(family: object, name: str, options: Mapping[str, Any]) -> None
     Raises:
         UsageError: If there is no such option, or not with such a value.
     """
-    known: Mapping[str, type] | None = getattr(family, "own_options", None)
-    for key, value in options.items() if known is not None else ():
+    known: Mapping[str, Any] | None = getattr(family, "own_options", None)
+    if known is None:
+        return
+    for key, value in options.items():
         if key not in {*known, *COMMON_OPTIONS}:
             raise unknown_name(f"option of the model type {name}", key, known)
         kind = known.get(key, object)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -33,7 +33,7 @@ CONTEXT = 77
 class JaClipFamily:
     """Loads ``rinna/japanese-clip-vit-b-16``, ``rinna/japanese-cloob-vit-b-16``, or a folder of either."""
 
-    own_options = MappingProxyType({})
+    own_options: Mapping[str, type] = MappingProxyType({})
 
     def check(self, spec: ModelSpec) -> None:
         """Refuse a missing library or folder."""
