@@ -9,11 +9,12 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from eyechart.config import Config
+from eyechart.config import Config, make_config
 from eyechart.errors import UsageError, nearest
 from eyechart.models.access import Access
+from eyechart.models.family import check_options
 from eyechart.models.model_collections import collection_names, expand_collection
-from eyechart.models.registry import GENERATORS
+from eyechart.models.registry import FAMILIES, GENERATORS
 from eyechart.models.resolve import EMBEDDED, ResolvedModel, check_family, holds_weights, resolve_model
 from eyechart.plugins import PYTHON
 from eyechart.types import ModelSpec, Role
@@ -26,7 +27,6 @@ DEFAULTS = {
 """``--model`` and ``--pretrained`` where they are not given. CLIP_benchmark gives ja_clip open_clip's name, too."""
 MAX_BATCH = 8
 """Conversations per forward pass: far fewer than images per pass of an encoder."""
-Say = Callable[[str], object]
 Asked = tuple[str | None, str, str | None]
 ACCESS = ("api_key_variable", "concurrency", "timeout", "tries")
 """Settings of `QuestionSettings` that ``--model_option`` can set for one model; ``batch`` is texts per request."""
@@ -46,7 +46,9 @@ def model_specs(
     for model in dict.fromkeys(_resolved(config, role)):
         if model.notice:
             say(model.notice)
-        options = model_options(config) | ({"factory": model.factory} if model.factory else {})
+        options = model_options(config)
+        check_options(FAMILIES[role].load(model.family), model.family, options)
+        options |= {"factory": model.factory} if model.factory else {}
         if model.family == "api" and config.questions.api_base:
             options["api_base"] = config.questions.api_base
         specs.append(
@@ -75,14 +77,16 @@ def with_generation(config: Config, spec: ModelSpec, benchmark: str) -> ModelSpe
 
 def access_of(config: Config, role: Role) -> Access:
     """Return how models are reached."""
-    wished = {name: config.model_options.get(name, getattr(config.questions, name)) for name in ACCESS}
+    own = config.model_options
     size = min(config.batch_size, MAX_BATCH) if role == "generator" else config.batch_size
+    questions = config.questions.model_dump() | {name: own[name] for name in ACCESS if name in own}
+    checked = make_config({"batch_size": own.get("batch", size), "questions": questions})
     return Access(
-        key_variable=wished["api_key_variable"],
-        concurrency=int(wished["concurrency"]),
-        timeout=float(wished["timeout"]),
-        tries=int(wished["tries"]),
-        batch_size=int(config.model_options.get("batch", size)),
+        key_variable=checked.questions.api_key_variable,
+        concurrency=checked.questions.concurrency,
+        timeout=checked.questions.timeout,
+        tries=checked.questions.tries,
+        batch_size=checked.batch_size,
     )
 
 

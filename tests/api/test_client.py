@@ -25,19 +25,19 @@ def echo(body):
     return body["messages"][-1]["content"].replace("question", "answer")
 
 
-def test_32_at_a_time_are_15_times_faster_than_one_at_a_time():
-    with OpenAIServer(delay=0.2, answer=echo) as server:
-        start = time.monotonic()
-        list(ApiClient(server.api_base, concurrency=1).map(question(i) for i in range(15)))
-        alone = (time.monotonic() - start) / 15
-        together = []
-        for _ in range(2):  # the better of two: the machine may be busy with other things
-            start = time.monotonic()
-            replies = list(ApiClient(server.api_base, concurrency=32).map(question(i) for i in range(200)))
-            together.append((time.monotonic() - start) / 200)
-            assert {reply.id: reply.value.text for reply in replies} == {str(i): f"answer {i}" for i in range(200)}
-    assert server.most_in_flight == 32
-    assert alone / min(together) >= 15
+def test_32_at_a_time_need_a_32nd_of_the_rounds():
+    """A round ends when 32 requests are there: fewer than that in flight, at any time, and none is answered."""
+    rounds = []
+    together = threading.Barrier(32, action=lambda: rounds.append(1), timeout=30)
+
+    def answer(body):
+        together.wait()
+        return echo(body)
+
+    with OpenAIServer(answer=answer) as server:
+        replies = list(ApiClient(server.api_base, concurrency=32).map(question(i) for i in range(192)))
+    assert {reply.id: reply.value.text for reply in replies} == {str(i): f"answer {i}" for i in range(192)}
+    assert (server.most_in_flight, len(rounds)) == (32, 6)
 
 
 def test_every_request_is_answered_and_paid_once_though_a_fifth_fails():
@@ -77,9 +77,9 @@ def test_requests_are_read_only_as_fast_as_answers_are_taken():
         time.sleep(0.3)
         assert len(made) <= 1 + 4 + 4 + 4, "taken, waiting to be taken, in flight, next"
         replies.close()
-        seen = len(server.requests)
+        seen = len(made)
         time.sleep(0.1)
-        assert len(server.requests) == seen < 30, "leaving early ends the run"
+        assert len(server.requests) <= len(made) == seen < 30, "leaving early ends the run"
     assert not [thread for thread in threading.enumerate() if thread.name == "eyechart-api"]
 
 
@@ -163,21 +163,33 @@ def test_lasting_failures_are_not(status):
     assert len(server.requests) == 1
 
 
-def test_retry_after_in_seconds_is_honoured():
-    limited = first_attempts(1, Status(429, headers={"Retry-After": "1"}))
+@pytest.fixture
+def pauses(monkeypatch):
+    """Note the pauses that a client makes between two tries, without making them."""
+    made = []
+
+    async def pause(seconds):
+        made.append(seconds)
+
+    monkeypatch.setattr("eyechart.api.client.asyncio.sleep", pause)
+    return made
+
+
+def test_retry_after_in_seconds_is_honoured(pauses):
+    limited = first_attempts(1, Status(429, headers={"Retry-After": "7"}))
     with OpenAIServer(fault=limited) as server:
         ApiClient(server.api_base, retry=QUICK).call(question(1))
-    first, second = server.requests
-    assert 1.0 <= second.at - first.at < 3
+    assert len(server.requests) == 2
+    assert [7 < pause <= 7 + QUICK.first_wait for pause in pauses] == [True]
 
 
-def test_retry_after_as_a_date_is_honoured():
-    date = format_datetime(datetime.now(UTC) + timedelta(seconds=2), usegmt=True)
+def test_retry_after_as_a_date_is_honoured(pauses):
+    date = format_datetime(datetime.now(UTC) + timedelta(seconds=200), usegmt=True)
     limited = first_attempts(1, Status(503, headers={"Retry-After": date}))
     with OpenAIServer(fault=limited) as server:
         ApiClient(server.api_base, retry=QUICK).call(question(1))
-    first, second = server.requests
-    assert 0.9 <= second.at - first.at < 4
+    assert len(server.requests) == 2
+    assert [100 < pause <= 200 + QUICK.first_wait for pause in pauses] == [True]
 
 
 def test_a_pause_of_an_hour_is_not_waited_for():
@@ -246,12 +258,12 @@ def test_nonsense_in_usage_counts_as_nothing(usage):
 
 
 def test_a_server_that_never_answers_times_out():
-    with OpenAIServer(fault=Stall(3.0)) as server:
+    with OpenAIServer(fault=Stall(30.0)) as server:
         start = time.monotonic()
         client = ApiClient(server.api_base, timeout=0.3, retry=Retry(tries=2, first_wait=0.01))
         with pytest.raises(api_errors.AnswerTimeoutError, match=r"within 0\.3 s.*tried 2 times"):
             client.call(question(1))
-        assert time.monotonic() - start < 2
+        assert time.monotonic() - start < 20
 
 
 def test_a_server_that_drips_times_out_too():

@@ -131,6 +131,7 @@ def test_the_older_names_are_read_too():
         ({"results": [{"index": 2, "relevance_score": 1}]}, "wrongly"),
         ({"results": [{"index": 0, "relevance_score": "1"}]}, "no rerank answer"),
         ({"results": [{"index": 0, "relevance_score": float("nan")}]}, "no rerank answer"),
+        ({"results": [{"index": 0, "relevance_score": 10**400}]}, "no rerank answer"),
         ({"results": [7]}, "no rerank answer"),
         ({"results": {}}, "no rerank answer"),
         ({}, "no rerank answer"),

@@ -1,5 +1,6 @@
 """One embedding pass serves everything, and no sample disappears."""
 
+import tarfile
 import time
 
 import numpy as np
@@ -60,6 +61,20 @@ def test_an_image_that_changes_after_the_dataset_was_read_is_not_stored_under_it
 
     assert left.kept.tolist() == [0, 1]
     assert [failure.id for failure in left.failures] == [found.entries[2].id]
+
+
+@pytest.mark.parametrize("on_error", ["fail", "skip"])
+def test_a_sample_that_is_gone_when_the_dataset_is_read_again_is_an_error(tmp_path, on_error):
+    root = write_classification(tmp_path / "data", n=4)
+    found = manifest(root)
+    tar = max(root.rglob("*.tar"))
+    with tarfile.open(tar) as archive:
+        members = [(member.name, archive.extractfile(member).read()) for member in archive]
+    gone = found.entries[-1].id
+    write_tar(tar, [(name, data) for name, data in members if name.partition(".")[0] != gone.rpartition("/")[2]])
+
+    with pytest.raises(DataError, match=f"{gone} was gone when the dataset was read a second time"):
+        embeddings(random_encoder(), tmp_path, on_error=on_error).images(found)
 
 
 def test_copies_of_an_image_are_encoded_once(tmp_path):

@@ -1,11 +1,12 @@
 """Generators behind a real server."""
 
+import base64
 from dataclasses import replace
 
 import pytest
 
 from eyechart.errors import UsageError
-from eyechart.io.media import ImageRef
+from eyechart.io.media import ImageRef, decode_image
 from eyechart.models.access import Access
 from eyechart.models.generators.api import ApiGeneratorFamily
 from eyechart.types import BatchGenerator, Generator, Message, ModelSpec, Prompt
@@ -62,6 +63,16 @@ def test_a_broken_image_is_an_answer_with_an_error_and_costs_nothing():
     assert "bad.png" in answers["bad"].error
     assert not answers["good"].error
     assert sum(server.paid.values()) == 1
+
+
+def test_only_the_part_of_an_image_that_is_meant_is_sent():
+    part = ImageRef("test", data=encoded(noise_image(0))).crop(2, 3, 12, 9)
+    with OpenAIServer() as server:
+        FAMILY.load(spec_of(server)).generate((Message("user", (part, "What?")),))
+
+    url = server.requests[-1].body["messages"][0]["content"][0]["image_url"]["url"]
+    sent = decode_image(base64.b64decode(url.partition(",")[2]), "sent")
+    assert sent.size == (10, 6)
 
 
 def test_the_fingerprint_changes_with_server_model_and_settings_only():

@@ -122,6 +122,15 @@ def test_every_batch_has_the_vectors_of_a_plain_pass(network, pixels):
         np.testing.assert_array_equal(first.run(pixels), whole)
 
 
+@pytest.mark.parametrize("content", ['{"rows": 0}', '{"rows": "a"}', '{"streams": 100, "rows": 16}', "[]", "\\xff"])
+def test_a_choice_that_is_none_is_made_again(network, content):
+    first = tuner(network)
+    first.path.parent.mkdir(parents=True, exist_ok=True)
+    first.path.write_text(content)
+
+    assert tuner(network).plan is None
+
+
 def test_a_choice_of_another_version_is_made_again(network):
     path = calibration_path(["a model", 2])
     path.parent.mkdir(parents=True, exist_ok=True)

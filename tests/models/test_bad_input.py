@@ -8,14 +8,18 @@ import shutil
 import sys
 import zipfile
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
 from eyechart.errors import MissingExtraError, ModelError, UnknownNameError, UsageError
+from eyechart.models.registry import GENERATORS, RERANKERS
 from eyechart.types import ModelSpec
 from support import zoo_open_clip
-from support.zoo import load
+from support.text_models import save_tiny_cross_encoder
+from support.tiny_vlm import save_tiny_vlm
+from support.zoo import TEXTS, load
 
 
 @pytest.mark.parametrize(
@@ -153,6 +157,53 @@ def test_missing_weights_are_not_made_up(zoo, tmp_path):
 
     with pytest.raises(ModelError, match=r"no weights for 2 parts of CLIPModel \(text_projection.weight"):
         load(spec)
+
+
+def without(part, weights):
+    """Take the weights whose names hold a word out of a file."""
+    state = load_file(weights)
+    kept = {name: tensor for name, tensor in state.items() if part not in name}
+    assert len(kept) < len(state)
+    save_file(kept, weights, {"format": "pt"})
+
+
+@pytest.mark.parametrize(
+    ("name", "part"), [("sentence-transformers-text", "layer.1."), ("internvl_c_retrieval_hf", "see_again")]
+)
+def test_missing_weights_are_not_made_up_behind_another_library(zoo, tmp_path, name, part):
+    spec, weights = copied(zoo, name, tmp_path)
+    without(part, weights)
+
+    with pytest.raises(ModelError, match=r"has no weights for \d+ parts of"):
+        load(spec)
+
+
+@pytest.mark.parametrize(
+    ("save", "family", "part"),
+    [
+        (save_tiny_cross_encoder, (RERANKERS, "cross-encoder"), "classifier"),
+        (save_tiny_vlm, (GENERATORS, "transformers"), "multi_modal_projector"),
+    ],
+)
+def test_a_head_without_weights_is_not_made_up(tmp_path, save, family, part):
+    registry, name = family
+    spec = ModelSpec(name, str(save(tmp_path / "model")))
+    registry.load(name)().load(spec)
+    without(part, tmp_path / "model" / "model.safetensors")
+
+    with pytest.raises(ModelError, match=rf"has no weights for \d parts of .*{part}"):
+        registry.load(name)().load(spec)
+
+
+def test_a_part_that_nobody_asks_for_may_be_missing_and_does_not_make_another_model_every_time(zoo, tmp_path):
+    spec, weights = copied(zoo, "sentence-transformers-text", tmp_path)
+    before = load(spec)
+    without("pooler.", weights)
+
+    one, two = load(spec), load(spec)
+
+    assert one.card.fingerprint == two.card.fingerprint != before.card.fingerprint
+    np.testing.assert_array_equal(one.encode_texts(TEXTS), before.encode_texts(TEXTS))
 
 
 def test_weights_of_another_size_name_the_keys(zoo, tmp_path):

@@ -19,7 +19,7 @@ from eyechart.models.registry import open_model
 from eyechart.models.rerankers.reranker import Shortlist
 from eyechart.store.answers import ResponseStore
 from eyechart.store.vectors import EmbeddingStore, text_digests
-from eyechart.types import ModelCard, ModelSpec
+from eyechart.types import ModelCard, ModelSpec, digest_json
 from support.data import write_classification
 
 SPEC = ModelSpec("onnx", "eyechart-tiny")
@@ -42,7 +42,11 @@ def test_a_card_comes_back_as_it_was(own_cache):
 
 
 def changed(**fields):
-    return {"form": FORM, "card": {**dataclasses.asdict(CARD), **fields}}
+    return {"digest": DIGEST, "card": {**FIELDS, **fields}}
+
+
+FIELDS = json.loads(json.dumps(dataclasses.asdict(CARD)))
+DIGEST = digest_json([FORM, FIELDS])
 
 
 DAMAGED = {
@@ -53,13 +57,15 @@ DAMAGED = {
     "a truth for a number": json.dumps(changed(embedding_dim=True)).encode(),
     "notes that are no texts": json.dumps(changed(notes=[1])).encode(),
     "prompts that are no texts": json.dumps(changed(prompts={"query": 1})).encode(),
-    "missing fields": json.dumps({"form": FORM, "card": {"family": "f"}}).encode(),
+    "missing fields": json.dumps({"digest": DIGEST, "card": {"family": "f"}}).encode(),
+    "another number": json.dumps(changed(logit_scale=25.0)).encode(),
+    "another similarity": json.dumps(changed(similarity="cosine")).encode(),
     "extra fields": json.dumps(changed(tomorrow=1)).encode(),
-    "not UTF-8": b'{"form": "\xff"}',
+    "not UTF-8": b'{"digest": "\xff"}',
     "not a number": json.dumps(changed(logit_scale=float("nan"))).encode(),
     "huge": json.dumps(changed(transform="x" * 3_000_000)).encode(),
     "deep": b"[" * 100_000,
-    "of a newer version": json.dumps({"form": FORM + 1, "card": dataclasses.asdict(CARD)}).encode(),
+    "of a newer version": json.dumps({"digest": digest_json([FORM + 1, FIELDS]), "card": FIELDS}).encode(),
     "of version 0.1": json.dumps(dataclasses.asdict(CARD)).encode(),
 }
 

@@ -1,10 +1,13 @@
 """Which models a command means."""
 
+import re
+
 import pytest
 
 from eyechart.config import make_config
 from eyechart.errors import UnknownNameError, UsageError
 from eyechart.models.model_collections import collection_names
+from eyechart.models.registry import FAMILIES
 from eyechart.plan_models import model_specs
 
 
@@ -124,6 +127,34 @@ def test_options_reach_the_family():
         "cache_dir": "cache",
         "context_length": 20,
     }
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"contextlength": 20}, "Unknown option of the model type onnx: 'contextlength'.*Did you mean context_length"),
+        ({"decoder": "fast"}, "Unknown option of the model type onnx: 'decoder'"),
+        ({"context_length": "abc"}, "The option context_length cannot be 'abc'.*a whole number above 0"),
+        ({"context_length": 0}, "The option context_length cannot be 0"),
+        ({"context_length": True}, "The option context_length cannot be True"),
+        ({"tokenizer": 3}, "The option tokenizer cannot be 3.*a text"),
+        ({"concurrency": "abc"}, "questions.concurrency: Input should be a valid integer"),
+        ({"timeout": 0}, "questions.timeout: Input should be greater than 0"),
+        ({"batch": 0}, "batch_size: Input should be greater than or equal to 1"),
+    ],
+)
+def test_an_option_that_would_have_no_effect_or_no_meaning_is_refused(options, message):
+    with pytest.raises(UsageError) as error:
+        model_specs(make_config({"model_type": "onnx", "model_options": options}))
+
+    assert re.search(message, str(error.value), re.DOTALL)
+
+
+def test_every_family_of_ours_says_what_its_options_are():
+    for role, registry in FAMILIES.items():
+        for name in registry.built_in:
+            lists = hasattr(registry.load(name), "own_options")
+            assert lists or name == "python" or role == "reranker"  # code may take anything; rerankers have no flag
 
 
 def test_how_a_server_is_reached_is_no_option_of_the_model():

@@ -123,6 +123,41 @@ def test_padding_that_the_tokenizer_was_saved_with_is_used(zoo, folder):
     np.testing.assert_allclose(vectors(folder), zoo.case("siglip").texts(TEXTS), atol=1e-5)
 
 
+def test_more_tokens_than_rows_are_padded_to_are_refused(folder):
+    (folder / "config.json").unlink()
+    padding = {
+        "strategy": {"Fixed": 16}, "direction": "Right", "pad_to_multiple_of": None, "pad_id": END, "pad_type_id": 0,
+        "pad_token": "</s>",
+    }  # fmt: skip
+    edit(folder, "tokenizer.json", padding=padding)
+
+    with pytest.raises(ModelError, match="pads texts to 16 tokens, but 64 are read"):
+        vectors(folder)
+    assert vectors(folder, context_length=16).shape == (len(TEXTS), 32)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"rescale_offset": True}, "asks for rescale_offset, which is not done here"),
+        ({"do_flip_channel_order": True}, "asks for do_flip_channel_order"),
+        ({"do_pad": True}, "asks for do_pad"),
+        ({"size": 32, "image_processor_type": "SiglipImageProcessorFast"}, "may be the shorter side or a square"),
+    ],
+)
+def test_a_step_of_the_transform_that_nobody_does_is_refused(folder, changes, message):
+    edit(folder, "preprocessor_config.json", **changes)
+
+    with pytest.raises(ModelError, match=message):
+        vectors(folder)
+
+
+def test_steps_that_are_switched_off_and_a_size_of_clips_are_taken(folder):
+    edit(folder, "preprocessor_config.json", do_pad=False, size=32, image_processor_type="CLIPImageProcessor")
+
+    assert len(vectors(folder)) == len(TEXTS)
+
+
 def test_a_padding_that_nobody_knows_is_refused(folder):
     (folder / "config.json").unlink()
 

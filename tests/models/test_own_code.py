@@ -4,6 +4,7 @@ import subprocess
 import sys
 import textwrap
 
+import numpy as np
 import pytest
 
 from eyechart.models.registry import ENCODERS
@@ -108,6 +109,58 @@ def test_the_weights_of_torch_modules_inside_count(tmp_path, monkeypatch):
     monkeypatch.setattr("own_torch_inside.seed", 1)
 
     assert load(spec).card.fingerprint != first
+
+
+TABLES = {
+    "an array": "self.table = np.load('words.npy')",
+    "an array in a dict of a part": "self.part = Part(); self.part.tables = {'words': [np.load('words.npy')]}",
+    "an array of the module": "globals()['TABLE'] = np.load('words.npy')",
+    "a number": "self.rare = float(np.load('words.npy')[1])",
+    "a function's memory": "table = np.load('words.npy'); self.look_up = lambda word: table[word]",
+}
+
+
+@pytest.mark.parametrize("line", TABLES.values(), ids=TABLES)
+def test_whatever_else_a_model_holds_counts(tmp_path, line):
+    code = f"""
+        import numpy as np
+        class Part:
+            pass
+        class Letters:
+            def __init__(self):
+                {line}
+            def encode_images(self, batch):
+                return np.ones((len(batch), 2))
+            def encode_texts(self, texts):
+                return np.array([[1.0, "never asked" in text] for text in texts])
+        """
+    (tmp_path / "own.py").write_text(textwrap.dedent(code))
+    np.save(tmp_path / "words.npy", np.array([1.0, 2.0]))
+    first = fingerprint(tmp_path)
+    assert fingerprint(tmp_path) == first
+    np.save(tmp_path / "words.npy", np.array([1.0, 3.0]))
+
+    assert fingerprint(tmp_path) != first
+
+
+def test_the_tokenizer_and_the_transform_of_a_recipe_count(tmp_path):
+    code = """
+        import json, torch
+        class Model(torch.nn.Module):
+            def encode_image(self, pixels): return pixels.flatten(1)[:, :2]
+            def encode_text(self, tokens): return tokens.float()
+        class Words:
+            def __init__(self): self.words = json.load(open("words.json"))
+            def __call__(self, texts): return torch.tensor([[1, self.words.get(text, 0)] for text in texts])
+        def make(): return Model(), lambda image: torch.ones(3, 2, 2), Words()
+        """
+    (tmp_path / "own.py").write_text(textwrap.dedent(code))
+    (tmp_path / "words.json").write_text('{"zebra": 1}')
+    first = fingerprint(tmp_path, "own:make")
+    assert fingerprint(tmp_path, "own:make") == first
+    (tmp_path / "words.json").write_text('{"zebra": 2}')
+
+    assert fingerprint(tmp_path, "own:make") != first
 
 
 def test_a_model_that_cannot_be_asked_is_never_known_again(tmp_path, monkeypatch):

@@ -102,6 +102,22 @@ def test_pieces_that_were_appended_are_read_as_sentencepiece_does(tmp_path, kind
     assert (notes == []) is (kind == "siglip")
 
 
+def test_the_vocabulary_is_that_of_the_cache_and_the_revision_that_were_loaded(tmp_path):
+    root = tmp_path / "models--org--name"
+    (root / "refs").mkdir(parents=True)
+    for revision, extra in (("main", []), ("v2", ["[USER]"])):
+        folder = root / "snapshots" / f"commit-{revision}"
+        folder.mkdir(parents=True)
+        tokenizer, expected = saved(folder, "llama", extra)
+        (root / "refs" / revision).write_text(f"commit-{revision}")
+    tokenizer.name_or_path = "org/name"
+
+    exact, notes = exact_tokenizer(tokenizer, str(tmp_path), "v2")
+
+    assert notes == [NOTE]
+    assert ids(exact) == expected
+
+
 def test_chinese_pieces_behind_llamas_as_internvl_has_them(tmp_path):
     tokenizer, expected = saved(tmp_path, "llama", ["看着天空", "天空", "着天"], NORMAL)
 

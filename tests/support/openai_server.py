@@ -136,6 +136,9 @@ class OpenAIServer:
         return self
 
     def __exit__(self, *exception: object) -> None:
+        until = time.monotonic() + 1
+        while self.in_flight and time.monotonic() < until:
+            time.sleep(0.005)  # an answer is noted after it was sent: its client may be here first
         self._http.shutdown()
         self._http.close_connections()
         self._http.server_close()

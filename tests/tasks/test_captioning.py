@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from PIL import Image
 
 import eyechart
 from eyechart.errors import DataError, UsageError
@@ -14,8 +15,8 @@ from eyechart.models.access import Access
 from eyechart.models.generators.open_clip import END, LONGEST, CocaFamily, CocaGenerator, greedy
 from eyechart.tasks.base import Material
 from eyechart.tasks.captioning import Captioning
-from eyechart.types import Answer, Message, ModelCard, ModelSpec
-from support.data import noise_image, write_retrieval
+from eyechart.types import Answer, Message, ModelCard, ModelSpec, Prompt
+from support.data import encoded, noise_image, write_retrieval
 from support.encoders import constant_encoder
 from support.tasks import make_material, values
 
@@ -213,6 +214,21 @@ class TestCoca:
         answer = CocaGenerator(coca).generate([Message("user", (ImageRef("x", data=b"no"), "Describe"))])
 
         assert "cannot decode" in answer.error
+
+    def test_a_deep_image_is_not_white(self, coca):
+        """Pillow's own conversion cuts at 255, which makes an image of 16 bits white."""
+        from eyechart.io.media import ImageRef
+
+        deep = np.random.default_rng(0).integers(0, 1 << 16, (32, 32), np.uint16)
+        flat = Image.fromarray((deep >> 8).astype(np.uint8))
+        generator = CocaGenerator(coca)
+
+        seen, meant = (
+            generator._pixels(Prompt("", (Message("user", (ImageRef("x", data=encoded(image)),)),)))
+            for image in (Image.fromarray(deep), flat)
+        )
+
+        np.testing.assert_array_equal(seen, meant)
 
     def test_the_whole_run_writes_captions_once_and_a_second_run_loads_nothing(self, coca, tmp_path, monkeypatch):
         root = write_retrieval(tmp_path / "data", captions=CAPTIONS)

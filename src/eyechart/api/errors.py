@@ -1,6 +1,6 @@
 """What can go wrong with an API, each with one clear message.
 
-A `fatal` error will meet every further request as well: a run stops there. The others concern one request.
+At a `fatal` error a run stops. The others concern one request.
 """
 
 from __future__ import annotations
@@ -14,40 +14,34 @@ class ApiError(ModelError):
     fatal = False
 
 
-class UnreachableError(ApiError):
+class FatalApiError(ApiError):
+    """Will meet every further request as well."""
+
+    fatal = True
+
+
+class UnreachableError(FatalApiError):
     """No server answers at the address."""
 
-    fatal = True
 
-
-class KeyRefusedError(ApiError):
+class KeyRefusedError(FatalApiError):
     """The key is wrong, lacks a right, or its account has no credit."""
 
-    fatal = True
 
-
-class ModelNotServedError(ApiError):
+class ModelNotServedError(FatalApiError):
     """The server does not know the model."""
 
-    fatal = True
 
-
-class EndpointMissingError(ApiError):
+class EndpointMissingError(FatalApiError):
     """The server has no such endpoint."""
 
-    fatal = True
 
-
-class RedirectRefusedError(ApiError):
+class RedirectRefusedError(FatalApiError):
     """The server points elsewhere; the key is not taken there."""
 
-    fatal = True
 
-
-class BudgetExceededError(ApiError):
+class BudgetExceededError(FatalApiError):
     """The cap on requests or tokens is reached."""
-
-    fatal = True
 
 
 class RequestRefusedError(ApiError):

@@ -58,21 +58,30 @@ def encode_image(
     Raises:
         DataError: If the bytes are no image, or one with too many pixels; `source` names it.
     """
-    from PIL import Image, ImageOps
-
     plain = decode_image(image, source) if isinstance(image, bytes) else image
     if isinstance(image, bytes) and len(image) <= max_bytes and _passes(plain, max_edge):
         return EncodedImage(f"image/{str(plain.format).lower()}", image)
-    plain = to_plain(ImageOps.exif_transpose(plain))
-    if max_edge is not None and max(plain.size) > max_edge:
-        plain.thumbnail((max_edge, max_edge), Image.Resampling.LANCZOS)
+    plain = plain_image(plain, max_edge)
     written = io.BytesIO()
     options = {"quality": quality} if format == "jpeg" else {}
     plain.save(written, format, **options)
     return EncodedImage(f"image/{format}", written.getvalue())
 
 
-def to_plain(image: Image.Image) -> Image.Image:
+def plain_image(image: Image.Image, max_edge: int | None) -> Image.Image:
+    """Turn an image upright, on white where it is transparent, to 8-bit RGB or grey, no longer than ``max_edge``.
+
+    What a server is sent, and what a generator on this machine is given: it sees the same image wherever it runs.
+    """
+    from PIL import Image, ImageOps
+
+    plain = _to_plain(ImageOps.exif_transpose(image))
+    if max_edge is not None and max(plain.size) > max_edge:
+        plain.thumbnail((max_edge, max_edge), Image.Resampling.LANCZOS)
+    return plain
+
+
+def _to_plain(image: Image.Image) -> Image.Image:
     """Convert any mode to 8-bit RGB or grey, as a person would see it on white paper."""
     from PIL import Image
 

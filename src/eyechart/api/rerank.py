@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 
 from eyechart.api.answers import excerpt, list_of
 from eyechart.api.client import Request
 from eyechart.api.errors import BadAnswerError
 from eyechart.api.transport import Json
+from eyechart.io.untrusted import is_number
 
 
 def rerank_request(request_id: str, model: str, query: str, documents: Sequence[str]) -> Request[list[float]]:
@@ -29,7 +29,7 @@ def parse_rerank(body: Json, count: int) -> list[float]:
     for row in rows:
         entry = row if isinstance(row, Mapping) else {}
         index, score = entry.get("index"), entry.get("relevance_score", entry.get("score"))
-        if not isinstance(index, int) or not isinstance(score, int | float) or not math.isfinite(score):
+        if not isinstance(index, int) or not is_number(score):
             raise BadAnswerError(f"The answer is no rerank answer: {excerpt(body)}")
         if not 0 <= index < count or scores[index] is not None:
             raise BadAnswerError(f"The server numbers its {count} scores wrongly: {index} twice or too large.")

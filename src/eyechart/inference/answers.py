@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from eyechart.errors import DataError, EyechartError
-from eyechart.models.client import used_by
+from eyechart.models.access import used_by
 from eyechart.models.lazy import LazyModel
 from eyechart.store.answers import Responses, ResponseStore, prompt_key
 from eyechart.types import Answer, BatchGenerator, Message, ModelCard, Notice, Prompt

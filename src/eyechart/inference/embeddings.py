@@ -7,8 +7,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from eyechart.inference.backoff import BatchBackoff
-from eyechart.inference.pipeline import embed_images, embed_texts
+from eyechart.errors import DataError
+from eyechart.inference.pipeline import Pipeline
 from eyechart.io.progress import NoProgress, Progress
 from eyechart.io.stopwatch import Stopwatch
 from eyechart.manifest import Embedded, Failure, Manifest
@@ -36,12 +36,9 @@ class StoredEmbeddings:
     ) -> None:
         self.model = model
         self.store = store
-        self.batch_size = batch_size
-        self.workers = workers
-        self.on_error = on_error
         self.progress = progress or NoProgress()
         self.watch = watch or Stopwatch()
-        self.backoff = BatchBackoff()
+        self.pipeline = Pipeline(model, batch_size, workers, on_error, self.watch)
         self._truncated = 0
         self.encoded = 0
         """Images that were not in the store and had to be encoded."""
@@ -105,17 +102,7 @@ class StoredEmbeddings:
         if not wanted:
             return []
         with self.progress.step(f"images of {manifest.info.name}", len(wanted)) as bar:
-            return embed_images(
-                _missing_samples(manifest, wanted),
-                self.model,
-                self._table(),
-                batch_size=self.batch_size,
-                workers=self.workers,
-                on_error=self.on_error,
-                backoff=self.backoff,
-                bar=bar,
-                watch=self.watch,
-            )
+            return self.pipeline.embed_images(_missing_samples(manifest, wanted), self._table(), bar)
 
     def texts(self, texts: Sequence[str], *, language: str = "en") -> Vectors:
         """Embed texts, each distinct one once, in the order given."""
@@ -127,17 +114,8 @@ class StoredEmbeddings:
         vectors, cuts = self._table("text"), self._table("text-cut")
         if missing:
             with self.progress.step("texts", len(missing)) as bar:
-                embed_texts(
-                    [distinct[i] for i in missing],
-                    keys[missing],
-                    self.model,
-                    (vectors, cuts),
-                    batch_size=self.batch_size,
-                    language=language,
-                    backoff=self.backoff,
-                    bar=bar,
-                    watch=self.watch,
-                )
+                texts_left = [distinct[i] for i in missing]
+                self.pipeline.embed_texts(texts_left, keys[missing], (vectors, cuts), language, bar)
         self._given = self.card.fingerprint
         position = {text: i for i, text in enumerate(distinct)}
         with self.watch.phase("store"):
@@ -155,7 +133,7 @@ class StoredEmbeddings:
         if parts:
             message = f"{len(parts)} parts of the embedding store were damaged; what they held was computed again."
             found.append(Notice("damaged_store", len(parts), message))
-        return found + self.backoff.notices()
+        return found + self.pipeline.backoff.notices()
 
 
 def _missing_samples(manifest: Manifest, wanted: set[bytes]) -> Iterator[tuple[bytes, Sample]]:
@@ -179,5 +157,8 @@ def _with_copies(manifest: Manifest, kept: np.ndarray, failures: list[Failure]) 
         for i, entry in enumerate(manifest.entries)
         if entry.id in reasons
     }
-    lost = np.setdiff1d(np.arange(len(manifest)), kept)
-    return [Failure(manifest.entries[i].id, by_key[manifest.digests[i].tobytes()]) for i in lost]
+    lost = {manifest.entries[i].id: manifest.digests[i].tobytes() for i in np.setdiff1d(np.arange(len(manifest)), kept)}
+    gone = [name for name, key in lost.items() if key not in by_key]
+    if gone:
+        raise DataError(f"{gone[0]} was gone when the dataset was read a second time.", advice="Run again.")
+    return [Failure(name, by_key[key]) for name, key in lost.items()]

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,8 @@ from eyechart.models.lazy import LazyModel
 from eyechart.store.vectors import VectorTable
 from eyechart.types import OnError, Sample
 
+Prepared = tuple[bytes, Sample, Future[NDArray[np.float32]]]
+"""The key of an image, its sample, and its pixels as soon as they are there."""
 FLUSH_ROWS = 4096
 FLUSH_SECONDS = 20.0
 """A crash loses at most what was computed since the last flush."""
@@ -55,97 +58,120 @@ class _Buffer:
         self.keys, self.vectors, self.rows, self.since = [], [], 0, time.monotonic()
 
 
-def embed_images(
-    samples: Iterable[tuple[bytes, Sample]],
-    model: LazyModel,
-    table: VectorTable,
-    *,
-    batch_size: int,
-    workers: int,
-    on_error: OnError,
-    backoff: BatchBackoff,
-    bar: Bar,
-    watch: Stopwatch,
-) -> list[Failure]:
-    """Decode, transform, encode and store images; return those that could not be decoded.
+@dataclass
+class Pipeline:
+    """Decodes, transforms, encodes and stores with one model."""
 
-    Args:
-        samples: Keys and samples, each key once.
-        model: The encoder.
-        table: Where the vectors go: that of the loaded model's card.
-        batch_size: Images per forward pass.
-        workers: Threads that decode and transform.
-        on_error: Stop at an image that cannot be decoded, or list it.
-        backoff: Makes batches smaller where they do not fit into memory.
-        bar: Progress.
-        watch: Where the time goes.
-    """
-    failures: list[Failure] = []
-    buffer = _Buffer(table, watch)
-    keys: list[bytes] = []
-    pixels: list[NDArray[np.float32]] = []
+    model: LazyModel
+    batch_size: int
+    """Images or texts per forward pass."""
+    workers: int
+    """Threads that decode and transform."""
+    on_error: OnError
+    """Stop at an image that cannot be decoded, or list it."""
+    watch: Stopwatch
+    backoff: BatchBackoff = field(default_factory=BatchBackoff)
 
-    def encode() -> None:
-        if keys:
-            encoder = model.load()
-            with watch.phase("encode images"):
-                vectors = backoff.run(encoder.encode_images, stack(pixels))
-            buffer.add(list(keys), vectors)
-            keys.clear()
-            pixels.clear()
+    def embed_images(self, samples: Iterable[tuple[bytes, Sample]], table: VectorTable, bar: Bar) -> list[Failure]:
+        """Store the vectors of images; return those that could not be decoded.
 
-    try:
-        for key, sample, future in _prepared(samples, model, workers, ahead=2 * batch_size, watch=watch):
+        Args:
+            samples: Keys and samples, each key once.
+            table: Where the vectors go: that of the loaded model's card.
+            bar: Progress.
+        """
+        failures: list[Failure] = []
+        buffer = _Buffer(table, self.watch)
+        keys: list[bytes] = []
+        pixels: list[NDArray[np.float32]] = []
+
+        def encode() -> None:
+            if keys:
+                encoder = self.model.load()
+                with self.watch.phase("encode images"):
+                    vectors = self.backoff.run(encoder.encode_images, stack(pixels))
+                buffer.add(list(keys), vectors)
+                keys.clear()
+                pixels.clear()
+
+        try:
+            for key, sample, future in self._prepared(samples):
+                try:
+                    with self.watch.phase("wait"):
+                        pixels.append(future.result())
+                    keys.append(key)
+                except DataError as error:
+                    if self.on_error == "fail":
+                        raise DataError(
+                            f"{sample.id}: {error.message}",
+                            advice="Repair or remove the image, or go on without it: --on-error skip.",
+                        ) from error
+                    failures.append(Failure(sample.id, error.message))
+                bar.advance()
+                if len(keys) == self.batch_size:
+                    encode()
+            encode()
+        finally:
+            # Also after an interrupt: what was encoded is kept.
+            buffer.flush()
+        return failures
+
+    def _prepared(self, samples: Iterable[tuple[bytes, Sample]]) -> Iterator[Prepared]:
+        """Yield samples in order with their transformed image, working at most two batches in advance."""
+        with ThreadPoolExecutor(max(1, self.workers), thread_name_prefix="decode") as pool:
+            waiting: deque[Prepared] = deque()
             try:
-                with watch.phase("wait"):
-                    pixels.append(future.result())
-                keys.append(key)
-            except DataError as error:
-                if on_error == "fail":
-                    raise DataError(
-                        f"{sample.id}: {error.message}",
-                        advice="Repair or remove the image, or go on without it: --on-error skip.",
-                    ) from error
-                failures.append(Failure(sample.id, error.message))
-            bar.advance()
-            if len(keys) == batch_size:
-                encode()
-        encode()
-    finally:
-        # Also after an interrupt: what was encoded is kept.
-        buffer.flush()
-    return failures
+                for key, sample in self.watch.each("read", samples):
+                    waiting.append((key, sample, pool.submit(self._prepare, key, sample)))
+                    if len(waiting) > 2 * self.batch_size:
+                        yield waiting.popleft()
+                while waiting:
+                    yield waiting.popleft()
+            finally:
+                for _, _, future in waiting:
+                    future.cancel()
 
-
-def _prepared(
-    samples: Iterable[tuple[bytes, Sample]], model: LazyModel, workers: int, *, ahead: int, watch: Stopwatch
-) -> Iterator[tuple[bytes, Sample, Future[NDArray[np.float32]]]]:
-    """Yield samples in order with their transformed image, working at most ``ahead`` images in advance."""
-
-    def prepare(key: bytes, sample: Sample) -> NDArray[np.float32]:
-        with watch.phase("decode"):
+    def _prepare(self, key: bytes, sample: Sample) -> NDArray[np.float32]:
+        with self.watch.phase("decode"):
             ref = sample.need_image().load()
             if ref.digest() != key:
                 # Its vector would be stored under the name of what was there before, for ever.
                 raise DataError("the image changed after the dataset was read", advice="Run again.")
-            image = own_decode(model, ref) if "decoder" in model.spec.options else to_rgb(ref.decode())
-        encoder = model.load()
-        with watch.phase("transform"):
+            image = own_decode(self.model, ref) if "decoder" in self.model.spec.options else to_rgb(ref.decode())
+        encoder = self.model.load()
+        with self.watch.phase("transform"):
             prepared: NDArray[np.float32] = encoder.prepare_image(image)
         return prepared
 
-    with ThreadPoolExecutor(max(1, workers), thread_name_prefix="decode") as pool:
-        waiting: deque[tuple[bytes, Sample, Future[NDArray[np.float32]]]] = deque()
+    def embed_texts(
+        self,
+        texts: list[str],
+        keys: NDArray[np.uint8],
+        tables: tuple[VectorTable, VectorTable],
+        language: str,
+        bar: Bar,
+    ) -> None:
+        """Store the vectors of texts, shortest first, so that a batch needs little padding.
+
+        The first table takes the vectors, the second whether the text was cut: a later run that finds the vector in the
+        store must be able to report that without loading the model.
+        """
+        encoder = self.model.load()
+        order = sorted(range(len(texts)), key=lambda i: (len(texts[i]), texts[i]))
+        vectors, cuts = (_Buffer(table, self.watch) for table in tables)
         try:
-            for key, sample in watch.each("read", samples):
-                waiting.append((key, sample, pool.submit(prepare, key, sample)))
-                if len(waiting) > ahead:
-                    yield waiting.popleft()
-            while waiting:
-                yield waiting.popleft()
+            for start in range(0, len(order), self.batch_size):
+                chosen = [texts[i] for i in order[start : start + self.batch_size]]
+                chosen_keys = [keys[i].tobytes() for i in order[start : start + self.batch_size]]
+                with self.watch.phase("encode texts"):
+                    encoded = self.backoff.run(partial(encoder.encode_texts, language=language), chosen)
+                    cut = np.array(encoder.truncated(chosen), np.float32)[:, None]
+                cuts.add(chosen_keys, cut)  # before the vectors: a text counts as done when both are there
+                vectors.add(chosen_keys, encoded)
+                bar.advance(len(chosen))
         finally:
-            for _, _, future in waiting:
-                future.cancel()
+            cuts.flush()
+            vectors.flush()
 
 
 def own_decode(model: LazyModel, ref: ImageRef) -> Any:
@@ -154,43 +180,3 @@ def own_decode(model: LazyModel, ref: ImageRef) -> Any:
     if decode is None:
         raise UsageError(f"{model.spec.label} has no decoder to choose.", advice="Leave out --model_option decoder.")
     return decode(ref)
-
-
-def embed_texts(
-    texts: list[str],
-    keys: NDArray[np.uint8],
-    model: LazyModel,
-    tables: tuple[VectorTable, VectorTable],
-    *,
-    batch_size: int,
-    language: str,
-    backoff: BatchBackoff,
-    bar: Bar,
-    watch: Stopwatch,
-) -> None:
-    """Encode and store texts, shortest first, so that a batch needs little padding.
-
-    The first table takes the vectors, the second whether the text was cut: a later run that finds the vector in the
-    store must be able to report that without loading the model.
-    """
-
-    def encode(part: list[str]) -> NDArray[np.float32]:
-        encoded: NDArray[np.float32] = model.load().encode_texts(part, language=language)
-        return encoded
-
-    order = sorted(range(len(texts)), key=lambda i: (len(texts[i]), texts[i]))
-    vectors, cuts = _Buffer(tables[0], watch), _Buffer(tables[1], watch)
-    try:
-        for start in range(0, len(order), batch_size):
-            chosen = [texts[i] for i in order[start : start + batch_size]]
-            chosen_keys = [keys[i].tobytes() for i in order[start : start + batch_size]]
-            encoder = model.load()
-            with watch.phase("encode texts"):
-                encoded = backoff.run(encode, chosen)
-                cut = np.array(encoder.truncated(chosen), np.float32)[:, None]
-            cuts.add(chosen_keys, cut)  # before the vectors: a text counts as done when both are there
-            vectors.add(chosen_keys, encoded)
-            bar.advance(len(chosen))
-    finally:
-        cuts.flush()
-        vectors.flush()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import codecs
 import io
 import json
-import math
+import sys
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
@@ -143,4 +143,6 @@ def is_file(path: Path) -> bool:
 
 def is_number(value: object) -> bool:
     """Tell whether a value that was read is a finite number; true and false are none."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return False
+    return -sys.float_info.max <= value <= sys.float_info.max

@@ -1,12 +1,15 @@
-"""How a model is reached, and within what limits."""
+"""How a model is reached, and within what limits; what all models behind an address have in common."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
-from functools import partial
+from dataclasses import asdict, dataclass, field, fields
+from functools import cached_property, partial
 from typing import Any
 
-from eyechart.api import Budget, Secret
+from eyechart.api import ApiClient, Budget, Retry, Secret
+from eyechart.api.transport import check_api_base
+from eyechart.errors import UsageError
+from eyechart.types import ModelSpec
 
 
 @dataclass(frozen=True)
@@ -29,3 +32,62 @@ class Access:
             raise TypeError("a cap on requests or tokens holds in one process only")
         kept: dict[str, Any] = {part.name: getattr(self, part.name) for part in fields(self) if part.name != "budget"}
         return (partial(Access, **kept), ())
+
+
+def access_of(spec: ModelSpec) -> Access:
+    """Return how a model is reached: as its spec says, else in the usual way."""
+    return spec.access or Access()
+
+
+def used_by(spec: ModelSpec) -> dict[str, int]:
+    """Return what the budget that a model draws on has seen so far: requests (each try counts) and tokens."""
+    return asdict(access_of(spec).budget.used)
+
+
+def address_of(spec: ModelSpec) -> str:
+    """Return the server's address: the option ``api_base``, or what stands in the place of the weights."""
+    base = str(spec.options.get("api_base") or spec.pretrained)
+    if not base:
+        raise UsageError(
+            f"The model {spec.name!r} has no api_base: it needs an address.",
+            advice="Give it as api_base, or as --pretrained: http://localhost:8000/v1",
+        )
+    return check_api_base(base)
+
+
+def make_client(spec: ModelSpec) -> ApiClient:
+    """Make the HTTP client of a spec."""
+    access = access_of(spec)
+    return ApiClient(
+        address_of(spec),
+        access.key,
+        api_key_variable=access.key_variable,
+        concurrency=access.concurrency,
+        timeout=access.timeout,
+        retry=Retry(tries=access.tries),
+        budget=access.budget,
+    )
+
+
+class ServedFamily:
+    """Models behind an address, by their name there."""
+
+    def check(self, spec: ModelSpec) -> None:
+        """Refuse a missing or bad address; the server itself is not asked."""
+        address_of(spec)
+
+    def probe(self, spec: ModelSpec) -> None:
+        """Ask the server which models it serves."""
+        make_client(spec).check(spec.name)
+
+
+class ServedModel:
+    """A model behind an address."""
+
+    def __init__(self, spec: ModelSpec) -> None:
+        self.spec = spec
+
+    @cached_property
+    def client(self) -> ApiClient:
+        """Make the client when something is asked: who only counts needs no key."""
+        return make_client(self.spec)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from eyechart.errors import ModelError
+from eyechart.errors import ModelError, UsageError, unknown_name
 from eyechart.types import ModelSpec
+
+COMMON_OPTIONS = frozenset({"cache_dir", "revision", "hub", "trust_remote_code", "compile"})
+"""Options with flags of their own."""
+_KINDS = {int: "a whole number above 0", str: "a text", dict: "an object of JSON"}
 
 
 @runtime_checkable
@@ -28,6 +33,25 @@ class Family(Protocol):
     def load(self, spec: ModelSpec) -> Any:
         """Load the model: an `Encoder`, a `Generator` or a `Reranker`."""
         ...
+
+
+def check_options(family: object, name: str, options: Mapping[str, Any]) -> None:
+    """Refuse options that a family does not have, and values of another kind than it takes.
+
+    Its ``own_options`` say what it has; a family without them takes any.
+
+    Raises:
+        UsageError: If there is no such option, or not with such a value.
+    """
+    known: Mapping[str, Any] | None = getattr(family, "own_options", None)
+    if known is None:
+        return
+    for key, value in options.items():
+        if key not in {*known, *COMMON_OPTIONS}:
+            raise unknown_name(f"option of the model type {name}", key, known)
+        kind = known.get(key, object)
+        if not isinstance(value, kind) or (kind is int and (value is True or value < 1)):
+            raise UsageError(f"The option {key} cannot be {value!r}.", advice=f"It takes {_KINDS[kind]}.")
 
 
 @runtime_checkable

@@ -6,15 +6,45 @@ import os
 import re
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from eyechart.errors import ModelError, UsageError, missing_extra, unknown_name
-from eyechart.models.identity import OTHER_FORMATS
+from eyechart.models.family import check_path
+from eyechart.models.identity import OTHER_FORMATS, content_identity
 from eyechart.types import ModelSpec
 
 HUGGINGFACE, MODELSCOPE = "huggingface", "modelscope"
 HUBS = (HUGGINGFACE, MODELSCOPE)
 _CODE = re.compile(rb'"([\w.-]+/[\w.-]+)--[\w.]+"')
 """How a config names a class in another repository: ``org/name--module.Class``."""
+
+
+class HubFamily:
+    """What the families have in common whose library loads a folder, or a name of a hub."""
+
+    needs: tuple[str, ...]
+    """The modules that it imports."""
+    extra: str
+    """What installs them."""
+    read_by: tuple[str, ...]
+    """Packages whose transforms or tokenizers are part of the model."""
+
+    def source(self, spec: ModelSpec) -> str:
+        """Return the folder or hub id."""
+        return spec.name
+
+    def check(self, spec: ModelSpec) -> None:
+        """Refuse a missing library, folder or hub."""
+        missing = [name for name in self.needs if find_spec(name) is None]
+        if missing:
+            raise missing_extra(missing[0], self.extra)
+        check_path(self.source(spec))
+        if not Path(self.source(spec)).exists():
+            check(spec)
+
+    def identity(self, spec: ModelSpec) -> str | None:
+        """Name the content of the folder, or of what is in the hub's cache."""
+        return content_identity(places_of(self.source(spec), spec), *self.read_by)
 
 
 def name_of(spec: ModelSpec) -> str:
@@ -31,6 +61,15 @@ def revision_of(spec: ModelSpec) -> str | None:
     if revision is not None and not isinstance(revision, str):
         raise UsageError(f"The revision must be a text, not {revision!r}.")
     return revision or None
+
+
+def loading(spec: ModelSpec, cache: str = "cache_dir") -> dict[str, Any]:
+    """Return what a library is told besides the name: revision, cache (as it calls that), whether code may be run."""
+    return {
+        "revision": revision_of(spec),
+        cache: spec.options.get("cache_dir"),
+        "trust_remote_code": bool(spec.options.get("trust_remote_code")),
+    }
 
 
 def check(spec: ModelSpec) -> None:
@@ -56,8 +95,9 @@ def places_of(name: str, spec: ModelSpec) -> list[Path | None]:
 
 def cached_place(name: str, spec: ModelSpec) -> Path | None:
     """Return the folder of a model in the cache of its hub, without asking the hub."""
-    find = {HUGGINGFACE: _in_huggingface_cache, MODELSCOPE: _in_modelscope_cache}[name_of(spec)]
-    return find(name, spec)
+    if name_of(spec) == MODELSCOPE:
+        return _in_modelscope_cache(name, spec)
+    return cached_folder(name, spec.options.get("cache_dir"), revision_of(spec))
 
 
 def source_for_library(name: str, spec: ModelSpec) -> str:
@@ -93,10 +133,6 @@ def cached_folder(repository: str, cache: str | None = None, revision: str | Non
     commit = pointer.read_text(encoding="utf-8").strip() if pointer.is_file() else revision or ""
     folder = root / "snapshots" / commit
     return folder if commit and folder.is_dir() else None
-
-
-def _in_huggingface_cache(name: str, spec: ModelSpec) -> Path | None:
-    return cached_folder(name, spec.options.get("cache_dir"), revision_of(spec))
 
 
 def _in_modelscope_cache(name: str, spec: ModelSpec) -> Path | None:

@@ -13,7 +13,7 @@ from eyechart.compat.evalscope.models import prompt_options, text_access, text_s
 from eyechart.compat.evalscope.schema import CustomTask, MtebConfig, MtebEval, Requests, TextModel
 from eyechart.datasets.libraries.mteb import MtebDataset, tasks_of_types
 from eyechart.errors import UsageError
-from eyechart.models.client import access_of
+from eyechart.models.access import access_of
 from eyechart.plan import PlannedBenchmark, Planner
 from eyechart.types import DatasetSpec, Job, ModelSpec
 

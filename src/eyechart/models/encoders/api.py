@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
+from types import MappingProxyType
 from typing import Any, get_args
 
 import numpy as np
@@ -12,9 +12,9 @@ from PIL import Image
 
 from eyechart import api
 from eyechart.api.embeddings import ImageForm
-from eyechart.api.transport import check_api_base
 from eyechart.errors import ModelError, UsageError, unknown_name
-from eyechart.models.client import make_client
+from eyechart.models.access import ServedFamily, ServedModel, address_of
+from eyechart.models.family import check_options
 from eyechart.types import ModelCard, ModelSpec, digest_json
 
 FORMS: tuple[str, ...] = get_args(ImageForm)
@@ -22,55 +22,42 @@ MAX_EDGE = 1024
 """Images are scaled down to this before they are sent; no embedding model looks closer."""
 REQUEST_SIZE = 32
 """Texts in one request, unless the access says otherwise: OpenAI takes 2048, many servers 32 to 128."""
-OPTIONS = frozenset({"api_base", "image_form", "max_edge", "dimension"})
 Vectors = NDArray[np.float32]
 
 
-class ApiFamily:
+class ApiFamily(ServedFamily):
     """Models behind an address: ``--model NAME --pretrained http://host/v1``, or the option ``api_base``.
 
     ``options``: api_base, image_form (how the server takes images), max_edge, dimension (refuse another one). How the
     server is reached, and how many texts go into a request, is the spec's access.
     """
 
+    own_options = MappingProxyType({"api_base": str, "image_form": str, "max_edge": int, "dimension": int})
+
     def check(self, spec: ModelSpec) -> None:
         """Refuse a missing or wrong address, an unknown option or dialect; the server itself is asked on load."""
-        base_of(spec)
-        unknown = set(spec.options) - OPTIONS - {"cache_dir"}
-        if unknown:
-            raise unknown_name("option of an API model", min(unknown), OPTIONS)
+        super().check(spec)
+        check_options(self, spec.family, spec.options)
         if spec.precision not in ("fp32", "amp"):
             raise UsageError(f"The server decides how it computes, not --precision {spec.precision}.")
         form = spec.options.get("image_form")
         if form is not None and form not in FORMS:
             raise unknown_name("image_form", str(form), FORMS)
 
-    def probe(self, spec: ModelSpec) -> None:
-        """Ask the server which models it serves."""
-        _client(spec).check(spec.name)
-
     def identity(self, spec: ModelSpec) -> str:
         """Name the address and what is asked of it; the weights behind it cannot be seen."""
-        return digest_json([base_of(spec), spec.name, _asked(spec), spec.options.get("dimension")])
+        return digest_json([address_of(spec), spec.name, _asked(spec), spec.options.get("dimension")])
 
     def load(self, spec: ModelSpec) -> ApiEncoder:
         """See that the server is there and serves the model; ask for a vector, unless its size was given."""
         return ApiEncoder(spec)
 
 
-def base_of(spec: ModelSpec) -> str:
-    """Return the server's address."""
-    base = str(spec.options.get("api_base") or spec.pretrained)
-    if not base:
-        raise UsageError("An API model needs an address.", advice="Give it as --pretrained http://localhost:8000/v1")
-    return check_api_base(base)
-
-
-class ApiEncoder:
+class ApiEncoder(ServedModel):
     """Asks a server for vectors: several requests at once, with retries."""
 
     def __init__(self, spec: ModelSpec) -> None:
-        self.spec = spec
+        super().__init__(spec)
         self.form = spec.options.get("image_form")
         self.max_edge = int(spec.options.get("max_edge", MAX_EDGE))
         self.request_size = spec.access.batch_size if spec.access is not None else REQUEST_SIZE
@@ -80,16 +67,11 @@ class ApiEncoder:
         self.card = ModelCard(
             family="api",
             name=spec.name,
-            weights_digest=digest_json([base_of(spec), spec.name, self.dimension]),
+            weights_digest=digest_json([address_of(spec), spec.name, self.dimension]),
             transform=f"{_asked(spec)}",
             embedding_dim=self.dimension,
             notes=("The weights behind an API cannot be checked: the server may change them under the same name.",),
         )
-
-    @cached_property
-    def client(self) -> api.ApiClient:
-        """Make the client."""
-        return _client(self.spec)
 
     def prepare_image(self, image: Image.Image) -> NDArray[Any]:
         """Encode an image losslessly for sending; its bytes are what a batch holds."""
@@ -117,10 +99,6 @@ class ApiEncoder:
 
     def _embed(self, texts: Sequence[str], dimension: int | None) -> Vectors:
         return api.embed_texts(self.client, self.spec.name, texts, batch_size=self.request_size, dimension=dimension)
-
-
-def _client(spec: ModelSpec) -> api.ApiClient:
-    return make_client(spec, base_of(spec))
 
 
 def _asked(spec: ModelSpec) -> dict[str, Any]:

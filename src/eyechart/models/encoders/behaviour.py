@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import inspect
+import pickle
 import secrets
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from itertools import chain
 from pathlib import Path
+from types import FunctionType, MethodType, ModuleType
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 from PIL import Image
 
 from eyechart.io.code import code_digest, is_own
@@ -16,6 +24,7 @@ from eyechart.models.identity import place_digest
 from eyechart.types import ModelSpec, digest_json
 
 TEXTS = ("a photo of a cat", "TWO Dogs, a tree & 1 house.", "ein Käfer auf der Wiese", "一只猫", "😀")
+_PLAIN = (str, bool, int, float, complex, Path, np.generic)
 
 
 class Probed(Protocol):
@@ -35,21 +44,90 @@ class Probed(Protocol):
 
 
 def made_of(spec: ModelSpec, factory: Any, *parts: Any) -> str:
-    """Digest what is known of a model before it is asked: code, arguments, and the state of its torch modules."""
-    code = [code_digest(part) for part in (factory, *(part for part in parts if is_own(part)))]
-    digests = [*code, *map(state_of, parts)]
+    """Digest what is known of a model before it is asked: code, arguments, and all that its parts hold."""
     files = place_digest(Path(spec.pretrained)) if spec.pretrained and Path(spec.pretrained).exists() else ""
-    return digest_json([digests, spec.what, files])
+    module = inspect.getmodule(factory)
+    shared = [value for value in vars(module).values() if _numbers_of(value) is not None] if module else []
+    return digest_json([code_digest(factory), state_of(factory, *parts, *shared), spec.what, files])
 
 
-def state_of(model: Any) -> str:
-    """Digest the weights of a torch module, or of the modules among the attributes of an object."""
-    modules = [model] if _is_module(model) else [part for _, part in sorted(_attributes(model)) if _is_module(part)]
-    if not modules:
-        return ""
-    from eyechart.models.towers.torch_tools import weights_digest
+def state_of(*things: Any) -> str:
+    """Digest what objects hold, as deep as it goes: weights, arrays, settings, and the code of one's own classes.
 
-    return digest_json([weights_digest(module) for module in modules])
+    Of what cannot be looked into (a lock, an open file), only the type counts.
+    """
+    state = hashlib.blake2b(digest_size=16)
+    names: dict[type, str] = {}
+    seen: dict[int, Any] = {}  # the object too: the number of one that is gone may be given to another
+    waiting = list(reversed(things))
+    while waiting:
+        thing = waiting.pop()
+        if isinstance(thing, bytes):
+            state.update(thing)
+        elif thing is None or isinstance(thing, _PLAIN):
+            state.update(f"{thing!r};".encode("utf-8", "surrogatepass"))
+        elif id(thing) not in seen:
+            seen[id(thing)] = thing
+            inside = _inside(thing)
+            kind = type(thing)
+            if kind not in names:
+                names[kind] = _code_of(kind)
+            state.update(f"{names[kind]} {len(inside)}:".encode())
+            waiting += reversed(inside)
+    return state.hexdigest()
+
+
+def _code_of(thing: Any) -> str:
+    """Digest the code of a function or class of one's own; another's, or one that no file holds, has a name only."""
+    in_a_file = getattr(inspect.getmodule(thing), "__file__", None) is not None
+    return code_digest(thing) if in_a_file and is_own(thing) else str(thing.__qualname__)
+
+
+def _of_function(function: FunctionType) -> list[Any]:
+    parts = [_code_of(function), function.__defaults__, function.__kwdefaults__]
+    for cell in function.__closure__ or ():
+        with suppress(ValueError):  # a name that has no value yet
+            parts.append(cell.cell_contents)
+    return parts
+
+
+_INSIDE: tuple[tuple[Any, Callable[[Any], Iterable[Any]]], ...] = (
+    (type | ModuleType, lambda thing: [thing.__name__]),
+    (Mapping, lambda thing: chain.from_iterable(thing.items())),
+    (set | frozenset, lambda thing: sorted(thing, key=repr)),
+    (list | tuple, lambda thing: thing),
+    (functools.partial, lambda thing: [thing.func, thing.args, thing.keywords]),
+    (MethodType, lambda thing: [thing.__self__, thing.__func__]),
+    (FunctionType, _of_function),
+)
+"""What objects of a kind hold."""
+
+
+def _inside(thing: Any) -> list[Any]:
+    """Return the objects in an object, or its bytes if it is an array or cannot be looked into."""
+    numbers = _numbers_of(thing)
+    if numbers is not None:
+        return [str(thing.dtype), str(tuple(thing.shape)), numbers.tobytes()]
+    for kind, parts in _INSIDE:
+        if isinstance(thing, kind):
+            return list(parts(thing))
+    if hasattr(thing, "__dict__"):
+        return list(chain.from_iterable(vars(thing).items()))
+    try:
+        return [pickle.dumps(thing)]
+    except Exception:  # noqa: BLE001 - each library has its own for what cannot be pickled
+        return []
+
+
+def _numbers_of(thing: Any) -> NDArray[Any] | None:
+    """Return the bytes of an array of numbers, or of a tensor of torch; None for anything else."""
+    if isinstance(thing, np.ndarray) and not thing.dtype.hasobject:
+        return np.ascontiguousarray(thing)
+    torch: Any = sys.modules.get("torch")
+    if torch is not None and isinstance(thing, torch.Tensor) and thing.layout == torch.strided:
+        flat: NDArray[Any] = thing.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
+        return flat
+    return None
 
 
 def behaviour(encoder: Probed) -> tuple[str, int | None, list[str]]:
@@ -68,14 +146,6 @@ def behaviour(encoder: Probed) -> tuple[str, int | None, list[str]]:
     for vectors in (texts, images):
         state.update(np.ascontiguousarray(vectors, np.float32).tobytes())
     return state.hexdigest(), int(texts.shape[1]), []
-
-
-def _is_module(part: Any) -> bool:
-    return callable(getattr(part, "state_dict", None)) and callable(getattr(part, "parameters", None))
-
-
-def _attributes(model: Any) -> list[tuple[str, Any]]:
-    return list(vars(model).items()) if hasattr(model, "__dict__") else []
 
 
 def _examples() -> list[Image.Image]:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,10 +22,10 @@ from eyechart.errors import ModelError, UsageError, missing_extra, unknown_name
 from eyechart.models import hub
 from eyechart.models.encoders.transformers import LIBRARIES
 from eyechart.models.identity import content_identity
-from eyechart.models.towers.checkpoints import LOAD_ERRORS, load_error, load_strictly, read_state
+from eyechart.models.towers.checkpoints import LOAD_ERRORS, load_error, load_strictly, read_state, whole_weights
 from eyechart.models.towers.sentencepieces import exact_tokenizer
 from eyechart.models.towers.torch_encoder import Inputs, TorchEncoder
-from eyechart.models.towers.torch_tools import describe, input_type, quiet_transformers
+from eyechart.models.towers.torch_tools import describe, input_type
 from eyechart.types import ModelSpec
 
 if TYPE_CHECKING:
@@ -56,6 +57,8 @@ VARIANTS = {
 
 class InternVLFamily:
     """Loads both forms of checkpoint."""
+
+    own_options = MappingProxyType({"tokenizer": str})
 
     def check(self, spec: ModelSpec) -> None:
         """Refuse an unknown name, a missing checkpoint, or one of the other form."""
@@ -89,7 +92,7 @@ class InternVLEncoder(TorchEncoder):
         self.mode = variant.mode
         load = _from_folder if variant.folder else _from_file
         model, tokenizer, size, notes = load(spec)
-        self.tokenizer, other = exact_tokenizer(tokenizer)
+        self.tokenizer, other = exact_tokenizer(tokenizer, spec.options.get("cache_dir"), hub.revision_of(spec))
         self.padding = "max_length" if variant.folder else True
         self.takes_mode = "mode" in inspect.signature(model.encode_image).parameters
         self.transform = make_transform(size, crop=variant.crop)
@@ -108,16 +111,14 @@ class InternVLEncoder(TorchEncoder):
 
     def tokenize(self, texts: Sequence[str], language: str) -> Inputs:  # noqa: ARG002 - one tokenizer for all
         """Prefix, tokenise with an end mark, cut at 80."""
-        prefixed = [PREFIX + text for text in texts]
         tokens = self.tokenizer(
-            prefixed, return_tensors="pt", max_length=CONTEXT, truncation=True, padding=self.padding
+            self.written(texts), return_tensors="pt", max_length=CONTEXT, truncation=True, padding=self.padding
         )
         return {"ids": tokens["input_ids"]}
 
-    def token_counts(self, texts: Sequence[str]) -> list[int]:
-        """Count tokens before the cut, prefix and marks included."""
-        rows = self.tokenizer([PREFIX + text for text in texts], truncation=False, verbose=False)["input_ids"]
-        return [len(row) for row in rows]
+    def written(self, texts: Sequence[str]) -> list[str]:
+        """Put the prefix before every text."""
+        return [PREFIX + text for text in texts]
 
     def image_features(self, model: Any, pixels: torch.Tensor) -> torch.Tensor:
         """Run the image side in the variant's mode."""
@@ -172,12 +173,12 @@ def _from_folder(spec: ModelSpec) -> tuple[Any, Any, int, list[str]]:
     import transformers
 
     source = hub.source_for_library(spec.pretrained, spec)
-    options = {"trust_remote_code": True, "revision": hub.revision_of(spec), "cache_dir": spec.options.get("cache_dir")}
+    options = hub.loading(_trusted(spec))
     try:
-        with quiet_transformers():
+        with whole_weights(source):
             model = transformers.AutoModel.from_pretrained(source, dtype=input_type(spec.precision), **options)
             tokenizer = _tokenizer(source, **options)
-    except (*LOAD_ERRORS, ImportError, AttributeError) as error:
+    except LOAD_ERRORS as error:
         raise load_error(f"InternVL {source}", error) from error
     config = model.config
     for flag, part in (("use_backbone_lora", "vision_model"), ("use_qllama_lora", "qllama")):

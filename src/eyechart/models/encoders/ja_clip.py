@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,6 +32,8 @@ CONTEXT = 77
 
 class JaClipFamily:
     """Loads ``rinna/japanese-clip-vit-b-16``, ``rinna/japanese-cloob-vit-b-16``, or a folder of either."""
+
+    own_options: Mapping[str, type] = MappingProxyType({})
 
     def check(self, spec: ModelSpec) -> None:
         """Refuse a missing library or folder."""

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from importlib.util import find_spec
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -52,6 +53,8 @@ NAMES = ("hf_tokenizer_name", "hf_model_name")
 
 class OpenClipFamily:
     """Loads models through the open_clip library."""
+
+    own_options = MappingProxyType({"decoder": str})
 
     def check(self, spec: ModelSpec) -> None:
         """Refuse an unknown architecture or tag and a missing checkpoint."""
@@ -110,7 +113,7 @@ class OpenClipEncoder(TorchEncoder):
         if not _has_weights(name, spec):
             notes.append("The weights are random: no tag and no checkpoint was given.")
         if hasattr(self.tokenizer, "tokenizer"):
-            self.tokenizer.tokenizer, other = exact_tokenizer(self.tokenizer.tokenizer)
+            self.tokenizer.tokenizer, other = exact_tokenizer(self.tokenizer.tokenizer, cache)
             notes += other
         self.fast = FastImages(self.transform) if is_fast(spec.options) else None
         notes += [NOTE] if self.fast else []

@@ -40,7 +40,9 @@ class RecipeEncoder:
         self.precision = spec.precision
         self.transform = transform
         self.tokenizer = tokenizer
-        made = made_of(spec, factory, model)  # as it was loaded: the precision is a line of its own on the card
+        made = made_of(
+            spec, factory, model, transform, tokenizer
+        )  # as it was loaded: the precision is a line of its own on the card
         self.model = _settled(model, spec.precision, self.device)
         answers, size, notes = behaviour(self)
         scale = getattr(self.model, "logit_scale", None)

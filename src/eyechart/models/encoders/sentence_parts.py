@@ -7,15 +7,16 @@ from typing import Any
 
 from eyechart.errors import ModelError
 from eyechart.models import hub
-from eyechart.models.towers.checkpoints import LOAD_ERRORS, load_error
+from eyechart.models.towers.checkpoints import LOAD_ERRORS, load_error, whole_weights
 from eyechart.models.towers.sentencepieces import disagreements
 from eyechart.models.towers.small_files import read_json
-from eyechart.models.towers.torch_tools import quiet_transformers
 from eyechart.types import ModelSpec
 
 PROMPTS = ("own", "given")
 CONFIG = "config_sentence_transformers.json"
 DEFAULT_LENGTH = 512
+POOLER = "pooler."
+"""BERT's own pooling. sentence-transformers pools the tokens itself, and many of its models are saved without this."""
 
 
 def own_prompts(spec: ModelSpec) -> dict[str, str]:
@@ -42,11 +43,11 @@ def prompt_notes(model: Any, spec: ModelSpec) -> list[str]:
 def load_pipeline(spec: ModelSpec, source: str) -> Any:
     """Load the modules, with as many tokens as were asked for."""
     try:
-        with quiet_transformers():
+        with whole_weights(source, unused=POOLER):
             model = (_pooled if spec.options.get("pooling_mode") else _as_saved)(spec, source)
-    except (*LOAD_ERRORS, ImportError, AttributeError) as error:
+    except LOAD_ERRORS as error:
         raise load_error(f"sentence-transformers {source}", error) from error
-    other = disagreements(model.tokenizer)
+    other = disagreements(model.tokenizer, spec.options.get("cache_dir"), hub.revision_of(spec))
     if other:
         raise ModelError(
             f"{source}: transformers reads {other[0]!r} otherwise than SentencePiece, which it was trained with.",
@@ -63,9 +64,7 @@ def _as_saved(spec: ModelSpec, source: str) -> Any:
     return SentenceTransformer(
         hub.source_for_library(source, spec),
         device="cpu",
-        revision=hub.revision_of(spec),
-        cache_folder=spec.options.get("cache_dir"),
-        trust_remote_code=bool(spec.options.get("trust_remote_code")),
+        **hub.loading(spec, cache="cache_folder"),
         **_options(spec),
     )
 

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib.util import find_spec
-from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from eyechart.errors import ModelError, UsageError, missing_extra
+from eyechart.errors import ModelError, UsageError
 from eyechart.models import hub
 from eyechart.models.encoders.sentence_parts import PROMPTS, load_pipeline, own_prompts, prompt_notes, prompt_of
 from eyechart.models.encoders.transformers import LIBRARIES, NO_LIMIT, source_of
-from eyechart.models.family import check_path
-from eyechart.models.identity import content_identity
 from eyechart.models.towers.torch_encoder import Inputs, TorchEncoder
 from eyechart.types import ModelSpec
 
@@ -27,7 +24,7 @@ PROMPT = "prompt_length"
 """How many tokens the prompt has: some models leave them out of the mean."""
 
 
-class SentenceTransformersFamily:
+class SentenceTransformersFamily(hub.HubFamily):
     """Loads models through sentence-transformers.
 
     ``options``: pooling_mode (another pooling on the plain transformer), max_seq_length, model_kwargs, config_kwargs,
@@ -35,20 +32,22 @@ class SentenceTransformersFamily:
     puts nothing there, because the texts come with their prompts.
     """
 
+    own_options = MappingProxyType(
+        {"pooling_mode": str, "max_seq_length": int, "model_kwargs": dict, "config_kwargs": dict, "prompts": str}
+    )
+
+    needs, extra = ("sentence_transformers",), "sentence-transformers"
+    read_by = ("sentence-transformers", *LIBRARIES)
+
+    def source(self, spec: ModelSpec) -> str:
+        """Return ``pretrained`` if it is given, else the model's name."""
+        return source_of(spec)
+
     def check(self, spec: ModelSpec) -> None:
-        """Refuse a missing library, folder or hub."""
-        if find_spec("sentence_transformers") is None:
-            raise missing_extra("sentence_transformers", "sentence-transformers")
+        """Refuse a missing library, folder or hub, and prompts that nobody knows."""
+        super().check(spec)
         if spec.options.get("prompts", "own") not in PROMPTS:
             raise UsageError(f"Unknown prompts: {spec.options['prompts']!r}.", advice=f"Use {' or '.join(PROMPTS)}.")
-        source = source_of(spec)
-        check_path(source)
-        if not Path(source).exists():
-            hub.check(spec)
-
-    def identity(self, spec: ModelSpec) -> str | None:
-        """Name the content of the folder, or of what is in the hub's cache."""
-        return content_identity(hub.places_of(source_of(spec), spec), "sentence-transformers", *LIBRARIES)
 
     def load(self, spec: ModelSpec) -> SentenceTransformersEncoder:
         """Load the pipeline of modules."""
@@ -93,10 +92,9 @@ class SentenceTransformersEncoder(TorchEncoder):
             inputs[PROMPT] = torch.full((len(texts),), int(prepared[PROMPT]))
         return inputs
 
-    def token_counts(self, texts: Sequence[str]) -> list[int]:
-        """Count tokens before the cut."""
-        full = [self.prompt + text for text in texts]
-        return [len(row) for row in self.tokenizer(full, truncation=False, verbose=False)["input_ids"]]
+    def written(self, texts: Sequence[str]) -> list[str]:
+        """Put the prompt before every text."""
+        return [self.prompt + text for text in texts]
 
     def image_features(self, model: Any, pixels: torch.Tensor) -> torch.Tensor:
         """Run all modules on images."""

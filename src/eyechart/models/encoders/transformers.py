@@ -8,25 +8,23 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from eyechart.errors import ModelError, missing_extra
+from eyechart.errors import ModelError
 from eyechart.models import hub
 from eyechart.models.encoders.transformers_kinds import HEADS, KINDS, PLAIN, ReadingKind
-from eyechart.models.family import check_path
-from eyechart.models.identity import content_identity
-from eyechart.models.towers.checkpoints import LOAD_ERRORS, check_loaded, load_error
+from eyechart.models.towers.checkpoints import LOAD_ERRORS, load_error, whole_weights
 from eyechart.models.towers.preprocess import check_config, check_scaled, shorter_edge
 from eyechart.models.towers.sentencepieces import exact_tokenizer
 from eyechart.models.towers.small_files import broken_file
 from eyechart.models.towers.torch_encoder import Inputs, TorchEncoder
-from eyechart.models.towers.torch_tools import number, quiet_transformers
+from eyechart.models.towers.torch_tools import number
 from eyechart.types import ModelSpec
 
 if TYPE_CHECKING:
@@ -41,21 +39,16 @@ PATCHES = "spatial_shapes"
 """What the processor of a model for images of any shape (NaFlex) gives beside the pixels."""
 
 
-class TransformersFamily:
+class TransformersFamily(hub.HubFamily):
     """Loads models through transformers' AutoModel and AutoProcessor."""
 
-    def check(self, spec: ModelSpec) -> None:
-        """Refuse a missing library, folder or hub."""
-        if find_spec("transformers") is None or find_spec("torch") is None:
-            raise missing_extra("transformers", "transformers")
-        source = source_of(spec)
-        check_path(source)
-        if not Path(source).exists():
-            hub.check(spec)
+    own_options = MappingProxyType({"context_length": int})
 
-    def identity(self, spec: ModelSpec) -> str | None:
-        """Name the content of the folder, or of what is in the hub's cache."""
-        return content_identity(hub.places_of(source_of(spec), spec), *LIBRARIES)
+    needs, extra, read_by = ("transformers", "torch"), "transformers", LIBRARIES
+
+    def source(self, spec: ModelSpec) -> str:
+        """Return ``pretrained`` if it is given, else the model's name."""
+        return source_of(spec)
 
     def load(self, spec: ModelSpec) -> TransformersEncoder:
         """Load model and processor."""
@@ -76,7 +69,9 @@ class TransformersEncoder(TorchEncoder):
         model, self.processor = load_pair(spec)
         kind = KINDS.get(model.config.model_type, ReadingKind())
         self.head = HEADS.get(type(model).__name__, PLAIN)
-        self.tokenizer, notes = exact_tokenizer(self.processor.tokenizer)
+        self.tokenizer, notes = exact_tokenizer(
+            self.processor.tokenizer, spec.options.get("cache_dir"), hub.revision_of(spec)
+        )
         self.padding = kind.padding
         self.context = context_length(model.config, self.tokenizer, kind, spec.options.get("context_length"))
         self.lower = kind.lower and _keeps_case(self.tokenizer)
@@ -106,8 +101,18 @@ class TransformersEncoder(TorchEncoder):
         return pixels
 
     def image_inputs(self, pixels: torch.Tensor) -> Inputs:
-        """Take prepared images apart; shapes are whole numbers whatever the precision."""
-        return _image_inputs(pixels)
+        """Take prepared images apart: plain pixels, or patches with their mask and shape.
+
+        Shapes are whole numbers whatever the precision.
+        """
+        import torch
+
+        if pixels.dim() == 4:
+            return {"pixel_values": pixels}
+        shapes = pixels[:, -1, :2].round().long()
+        places = torch.arange(pixels.shape[1] - 1, device=pixels.device)
+        mask = (places[None] < shapes.prod(dim=1)[:, None]).long()
+        return {"pixel_values": pixels[:, :-1], "pixel_attention_mask": mask, PATCHES: shapes}
 
     def image_features(self, model: Any, pixels: Inputs) -> torch.Tensor:
         """Run the image tower and its projection."""
@@ -122,7 +127,7 @@ class TransformersEncoder(TorchEncoder):
     def tokenize(self, texts: Sequence[str], language: str) -> Inputs:  # noqa: ARG002 - one tokenizer for all
         """Cut and pad as the architecture's authors did."""
         tokens = self.tokenizer(
-            self._cleaned(texts),
+            self.written(texts),
             padding=self.padding,
             truncation=True,
             max_length=self.context,
@@ -130,17 +135,14 @@ class TransformersEncoder(TorchEncoder):
         )
         return {name: value for name, value in tokens.items() if self.accepted is None or name in self.accepted}
 
-    def token_counts(self, texts: Sequence[str]) -> list[int]:
-        """Count tokens before the cut."""
-        return [len(row) for row in self.tokenizer(self._cleaned(texts), truncation=False, verbose=False)["input_ids"]]
+    def written(self, texts: Sequence[str]) -> list[str]:
+        """Write texts in lower case where the model was trained so."""
+        return [text.lower() for text in texts] if self.lower else list(texts)
 
     def logit_scale(self, model: Any) -> float | None:
         """Return the scale; ALIGN divides by a temperature instead."""
         temperature = getattr(model, "temperature", None)
         return 1 / number(temperature) if temperature is not None else super().logit_scale(model)
-
-    def _cleaned(self, texts: Sequence[str]) -> list[str]:
-        return [text.lower() for text in texts] if self.lower else list(texts)
 
 
 def load_pair(spec: ModelSpec) -> tuple[Any, Any]:
@@ -148,24 +150,17 @@ def load_pair(spec: ModelSpec) -> tuple[Any, Any]:
     import transformers
 
     source = hub.source_for_library(source_of(spec), spec)
-    options = {
-        "revision": hub.revision_of(spec),
-        "cache_dir": spec.options.get("cache_dir"),
-        "trust_remote_code": bool(spec.options.get("trust_remote_code")),
-    }
+    options = hub.loading(spec)
     try:
-        with quiet_transformers():
+        with whole_weights(source):
             config = transformers.AutoConfig.from_pretrained(source, **options)
             saved_as = (getattr(config, "architectures", None) or [""])[0]
             loader = getattr(transformers, saved_as) if saved_as in HEADS else transformers.AutoModel
             # Whatever the weights were saved in: the precision that was asked for is set when they are all there.
-            model, info = loader.from_pretrained(
-                source, output_loading_info=True, ignore_mismatched_sizes=True, dtype="float32", **options
-            )
+            model = loader.from_pretrained(source, dtype="float32", **options)
             processor = transformers.AutoProcessor.from_pretrained(source, **options)
     except LOAD_ERRORS as error:
         raise _explain(source, error) from error
-    check_loaded(source, type(model).__name__, info)
     _check_pair(source, model, processor)
     check_config(processor.image_processor.to_dict(), _transform_file(source))
     return model, processor
@@ -207,18 +202,6 @@ def _check_pair(source: str, model: Any, processor: Any) -> None:
     for part in ("image_processor", "tokenizer"):
         if getattr(processor, part, None) is None:
             raise ModelError(f"{source} has no {part.replace('_', ' ')}.", advice="Copy its config files too.")
-
-
-def _image_inputs(pixels: torch.Tensor) -> Inputs:
-    """Take prepared images apart: plain pixels, or patches with their mask and shape."""
-    import torch
-
-    if pixels.dim() == 4:
-        return {"pixel_values": pixels}
-    shapes = pixels[:, -1, :2].round().long()
-    places = torch.arange(pixels.shape[1] - 1, device=pixels.device)
-    mask = (places[None] < shapes.prod(dim=1)[:, None]).long()
-    return {"pixel_values": pixels[:, :-1], "pixel_attention_mask": mask, PATCHES: shapes}
 
 
 def _keeps_case(tokenizer: Any) -> bool:

@@ -3,75 +3,63 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cached_property, partial
+from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 from eyechart import api
 from eyechart.api.errors import ServerBusyError
-from eyechart.api.transport import Json, check_api_base
-from eyechart.errors import UsageError
+from eyechart.api.transport import Json
 from eyechart.metrics.answers import split_thinking
-from eyechart.models.client import make_client
-from eyechart.models.generators.batches import drop
+from eyechart.models.access import ServedFamily, ServedModel, address_of, make_client
+from eyechart.models.generators.batches import ManyAtOnce, drop
 from eyechart.types import Answer, Message, ModelCard, ModelSpec, Prompt, digest_json
 
 MAX_EDGE = 2048
 """Longer images are scaled down: no server looks closer, and they cost upload time and tokens."""
 
 
-class ApiGeneratorFamily:
+class ApiGeneratorFamily(ServedFamily):
     """Generators by address and model name; ``options``: api_base, settings (request fields), max_edge."""
+
+    own_options = MappingProxyType({"api_base": str, "settings": dict, "max_edge": int})
 
     def check(self, spec: ModelSpec) -> None:
         """Refuse a bad address or settings that the request has no room for."""
-        if not spec.options.get("api_base"):
-            raise UsageError(f"The model {spec.name!r} has no api_base.", advice="Example: http://localhost:8000/v1")
-        check_api_base(spec.options["api_base"])
+        super().check(spec)
         api.chat_body(spec.name, [], options=spec.options.get("settings"))
 
     def probe(self, spec: ModelSpec) -> None:
         """Ask the server which models it serves; if its list is out of order, ask the model for a single token."""
-        client = make_client(spec)
         try:
-            client.check(spec.name)
+            super().probe(spec)
         except ServerBusyError:
             body = api.chat_body(spec.name, [api.user("Hi")], options={"max_tokens": 1})
-            client.call(api.Request("probe", "chat/completions", body, api.parse_chat))
+            make_client(spec).call(api.Request("probe", "chat/completions", body, api.parse_chat))
 
     def identity(self, spec: ModelSpec) -> str:
         """Name address, model and settings: all that is known of a model that others run."""
-        return digest_json([spec.name, dict(spec.options)])
+        return digest_json([address_of(spec), spec.name, dict(spec.options)])
 
     def load(self, spec: ModelSpec) -> ApiGenerator:
         """Make the client."""
         return ApiGenerator(spec)
 
 
-class ApiGenerator:
+class ApiGenerator(ServedModel, ManyAtOnce):
     """Sends conversations to the server, several at a time."""
 
     def __init__(self, spec: ModelSpec) -> None:
-        self.name = spec.name
+        super().__init__(spec)
         self.settings: dict[str, Any] = dict(spec.options.get("settings") or {})
         self.max_edge: int | None = spec.options.get("max_edge", MAX_EDGE)
-        self.spec = spec
         self.card = ModelCard(
             family="api",
             name=spec.name,
-            weights_digest=digest_json([check_api_base(spec.options["api_base"]), spec.name]),
+            weights_digest=digest_json([address_of(spec), spec.name]),
             transform=digest_json([self.settings, self.max_edge]),
             precision="unknown",
         )
-
-    @cached_property
-    def client(self) -> api.ApiClient:
-        """Make the client when something is asked: who only counts needs no key."""
-        return make_client(self.spec)
-
-    def generate(self, messages: Sequence[Message]) -> Answer:
-        """Answer one conversation."""
-        [(_, answer)] = self.generate_many([Prompt("", tuple(messages))])
-        return answer
 
     def generate_many(
         self, prompts: Iterable[Prompt], keep: Callable[[str, Answer], None] = drop
@@ -92,12 +80,13 @@ class ApiGenerator:
     def _body(self, messages: Sequence[Message]) -> Json:
         """Build the request's body; runs in a thread, just before it is sent."""
         turns = [api.ChatMessage(message.role, tuple(map(self._part, message.parts))) for message in messages]
-        return api.chat_body(self.name, turns, options=self.settings)
+        return api.chat_body(self.spec.name, turns, options=self.settings)
 
     def _part(self, part: Any) -> Any:
         if isinstance(part, str):
             return part
-        return api.encode_image(part.read(), max_edge=self.max_edge, source=part.source)
+        # Bytes may go as they are; a part of an image is cut out first.
+        return api.encode_image(part.decode() if part.box else part.read(), max_edge=self.max_edge, source=part.source)
 
 
 def read_answer(said: api.ChatAnswer) -> Answer:

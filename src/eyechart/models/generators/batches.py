@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TypeVar
 
 from eyechart.errors import DataError
-from eyechart.types import Answer, Prompt
+from eyechart.types import Answer, Message, Prompt
 
 T = TypeVar("T")
+
+
+class ManyAtOnce(ABC):
+    """A generator that answers many conversations at once, and so one as well."""
+
+    @abstractmethod
+    def generate_many(self, prompts: Iterable[Prompt]) -> Iterator[tuple[str, Answer]]:
+        """Answer prompts in any order, each with its id."""
+
+    def generate(self, messages: Sequence[Message]) -> Answer:
+        """Answer one conversation."""
+        [(_, answer)] = self.generate_many([Prompt("", tuple(messages))])
+        return answer
 
 
 def drop(name: str, answer: Answer) -> None:

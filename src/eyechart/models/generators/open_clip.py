@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from eyechart.errors import DataError, ModelError, UsageError
-from eyechart.models.client import access_of
+from eyechart.models.access import access_of
 from eyechart.models.encoders import open_clip as encoders
 from eyechart.models.encoders.open_clip_files import architecture
-from eyechart.models.generators.batches import answer_in_batches, drop
-from eyechart.models.towers.torch_tools import autocast, input_type
-from eyechart.types import Answer, Message, ModelSpec, Prompt
+from eyechart.models.generators.batches import ManyAtOnce, answer_in_batches, drop
+from eyechart.models.towers.torch_tools import autocast, forward_errors, input_type
+from eyechart.types import Answer, ModelSpec, Prompt
 
 if TYPE_CHECKING:
     import torch
@@ -36,6 +37,8 @@ class CocaFamily:
     only_describes = True
     """Its models describe images and read no question."""
 
+    own_options = MappingProxyType({"settings": dict, "decoder": str})
+
     def check(self, spec: ModelSpec) -> None:
         """Refuse what open_clip does not know, and what is plainly no CoCa."""
         encoders.OpenClipFamily().check(spec)
@@ -55,7 +58,7 @@ class CocaFamily:
         return CocaGenerator(spec)
 
 
-class CocaGenerator:
+class CocaGenerator(ManyAtOnce):
     """A CoCa model that describes images; what else a message says, it cannot read."""
 
     def __init__(self, spec: ModelSpec) -> None:
@@ -77,11 +80,6 @@ class CocaGenerator:
             card, transform=f"{card.transform} | {self.decoding} {SHORTEST}-{LONGEST}", notes=(*card.notes, *note)
         )
 
-    def generate(self, messages: Sequence[Message]) -> Answer:
-        """Describe the image of one message."""
-        [(_, answer)] = self.generate_many([Prompt("", tuple(messages))])
-        return answer
-
     def generate_many(
         self, prompts: Iterable[Prompt], keep: Callable[[str, Answer], None] = drop
     ) -> Iterator[tuple[str, Answer]]:
@@ -89,13 +87,13 @@ class CocaGenerator:
         return answer_in_batches(prompts, self.batch_size, self._pixels, self._captions, keep)
 
     def _pixels(self, prompt: Prompt) -> NDArray[np.float32]:
-        return self.encoder.prepare_image(_image(prompt).decode())
+        return self.encoder.prepare_image(self.encoder.decode(_image(prompt)))
 
     def _captions(self, pixels: list[NDArray[np.float32]]) -> list[Answer]:
         import torch
 
         encoder, device = self.encoder, self.encoder.devices[0]
-        with torch.inference_mode(), autocast(encoder.precision, device):
+        with torch.inference_mode(), autocast(encoder.precision, device), forward_errors(encoder.precision):
             images = torch.from_numpy(np.stack(pixels)).to(device, input_type(encoder.precision))
             model: Any = encoder.model
             rows = model.generate(images) if self.decoding == "beam_search" else greedy(model, images)

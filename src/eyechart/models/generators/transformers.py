@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import inspect
-import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from importlib.util import find_spec
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
-from eyechart.errors import ModelError, UsageError, missing_extra
+from eyechart.api.images import plain_image
+from eyechart.errors import ModelError, UsageError
 from eyechart.metrics.answers import split_thinking
 from eyechart.models import hub
-from eyechart.models.client import access_of
-from eyechart.models.family import check_path
-from eyechart.models.generators.batches import answer_in_batches, drop
-from eyechart.models.generators.images import for_model
-from eyechart.models.identity import content_identity
-from eyechart.models.towers.checkpoints import LOAD_ERRORS, load_error
+from eyechart.models.access import access_of
+from eyechart.models.generators.batches import ManyAtOnce, answer_in_batches, drop
+from eyechart.models.towers.checkpoints import LOAD_ERRORS, load_error, whole_weights
+from eyechart.models.towers.small_files import read_json
 from eyechart.models.towers.structure import structure_digest, tokenizer_digest
-from eyechart.models.towers.torch_tools import autocast, choose_device, count_parameters, input_type, weights_digest
+from eyechart.models.towers.torch_tools import (
+    autocast,
+    choose_device,
+    count_parameters,
+    forward_errors,
+    input_type,
+    weights_digest,
+)
 from eyechart.types import Answer, Message, ModelCard, ModelSpec, Part, Prompt, digest_json
 
 MAX_TOKENS = 512
@@ -28,22 +33,23 @@ RENAMED = {"max_tokens": "max_new_tokens"}
 """Settings that chat servers call otherwise than transformers' ``generate``."""
 
 
-class TransformersGeneratorFamily:
+class TransformersGeneratorFamily(hub.HubFamily):
     """Generators from a local folder or a hub id; ``options``: settings (of ``generate``), max_edge, hub, revision."""
+
+    own_options = MappingProxyType({"settings": dict, "max_edge": int})
+
+    needs, extra = ("transformers", "torch"), "transformers"
+    read_by = ("transformers", "torchvision", "tokenizers")
 
     def check(self, spec: ModelSpec) -> None:
         """Refuse a missing library or folder, and a local model that cannot write about images."""
-        if find_spec("transformers") is None or find_spec("torch") is None:
-            raise missing_extra("transformers", "transformers")
-        check_path(spec.name)
-        if not Path(spec.name).exists():
-            hub.check(spec)
+        super().check(spec)
         config = Path(spec.name) / "config.json"
         if not config.is_file():
             return
         from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES as ABLE
 
-        kind = json.loads(config.read_text(encoding="utf-8")).get("model_type")
+        kind = read_json(config).get("model_type")
         if kind not in ABLE and not spec.options.get("trust_remote_code"):
             raise UsageError(
                 f"{spec.name} is a {kind} model, which does not write text about images.",
@@ -51,16 +57,12 @@ class TransformersGeneratorFamily:
                 "here or behind an API (api_base).",
             )
 
-    def identity(self, spec: ModelSpec) -> str | None:
-        """Name the content of the folder, or of what is in the hub's cache."""
-        return content_identity(hub.places_of(spec.name, spec), "transformers", "torchvision", "tokenizers")
-
     def load(self, spec: ModelSpec) -> TransformersGenerator:
         """Load model and processor."""
         return TransformersGenerator(spec)
 
 
-class TransformersGenerator:
+class TransformersGenerator(ManyAtOnce):
     """An image-text-to-text model in evaluation mode, answering in batches."""
 
     def __init__(self, spec: ModelSpec) -> None:
@@ -71,14 +73,14 @@ class TransformersGenerator:
         self.precision = spec.precision
         self.max_edge: int | None = spec.options.get("max_edge")
         self.settings = generation_settings(spec.options.get("settings") or {})
-        trust = bool(spec.options.get("trust_remote_code"))
-        options = {"revision": hub.revision_of(spec), "trust_remote_code": trust}
+        options = hub.loading(spec)
         source = hub.source_for_library(spec.name, spec)
         try:
-            self.processor = transformers.AutoProcessor.from_pretrained(source, **options)
-            model = transformers.AutoModelForImageTextToText.from_pretrained(
-                source, dtype=input_type(spec.precision), **options
-            )
+            with whole_weights(spec.name):
+                self.processor = transformers.AutoProcessor.from_pretrained(source, **options)
+                model = transformers.AutoModelForImageTextToText.from_pretrained(
+                    source, dtype=input_type(spec.precision), **options
+                )
         except LOAD_ERRORS as error:
             raise load_error(f"transformers {spec.name}", error) from error
         if not getattr(self.processor, "chat_template", None):
@@ -102,11 +104,6 @@ class TransformersGenerator:
         parts = [structure_digest(self.model), tokenizer_digest(self.tokenizer), generation, pixels]
         return [*map(str, parts), str(self.processor.chat_template)]
 
-    def generate(self, messages: Sequence[Message]) -> Answer:
-        """Answer one conversation."""
-        [(_, answer)] = self.generate_many([Prompt("", tuple(messages))])
-        return answer
-
     def generate_many(
         self, prompts: Iterable[Prompt], keep: Callable[[str, Answer], None] = drop
     ) -> Iterator[tuple[str, Answer]]:
@@ -121,7 +118,7 @@ class TransformersGenerator:
     def _part(self, part: Part) -> dict[str, Any]:
         if isinstance(part, str):
             return {"type": "text", "text": part}
-        return {"type": "image", "image": for_model(part, self.max_edge)}
+        return {"type": "image", "image": plain_image(part.decode(), self.max_edge).convert("RGB")}
 
     def _answers(self, chats: list[list[dict[str, Any]]]) -> list[Answer]:
         import torch
@@ -129,7 +126,7 @@ class TransformersGenerator:
         inputs = self.processor.apply_chat_template(
             chats, add_generation_prompt=True, tokenize=True, return_dict=True, **self._tensors()
         ).to(self.device, dtype=input_type(self.precision))
-        with torch.inference_mode(), autocast(self.precision, self.device):
+        with torch.inference_mode(), autocast(self.precision, self.device), forward_errors(self.precision):
             rows = self.model.generate(**inputs, **self.settings)[:, inputs["input_ids"].shape[1] :]
         asked = inputs["attention_mask"].sum(dim=1).tolist()
         return [self._answer(row, int(count)) for row, count in zip(rows, asked, strict=True)]

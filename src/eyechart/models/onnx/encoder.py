@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,8 @@ Vectors = NDArray[np.float32]
 
 class OnnxFamily:
     """Loads the embedded model, a folder, or two files."""
+
+    own_options = MappingProxyType({"context_length": int, "tokenizer": str, "preprocessor": str})
 
     def check(self, spec: ModelSpec) -> None:
         """Refuse what is missing, and a precision that a finished graph cannot take on."""

@@ -83,6 +83,11 @@ def read_texts(
             f"{parts.text} takes no attention mask, and nothing says to what length its texts are padded.",
             advice="Put the config.json of the exported model beside the tokenizer, or export a fixed length.",
         )
+    if padded is not None and padded < length:
+        raise ModelError(
+            f"{parts.tokenizer} pads texts to {padded} tokens, but {length} are read.",
+            advice=f"Read no more than that: --model_option context_length={padded}.",
+        )
     pad = _pad(parts, tokenizer)
     if pad is None and not masked:
         raise ModelError(

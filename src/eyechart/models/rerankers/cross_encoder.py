@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from importlib.util import find_spec
-from pathlib import Path
 
 import numpy as np
 
-from eyechart.errors import ModelError, missing_extra
+from eyechart.errors import ModelError
 from eyechart.models import hub
-from eyechart.models.client import access_of
-from eyechart.models.family import check_path
-from eyechart.models.identity import content_identity
+from eyechart.models.access import access_of
 from eyechart.models.rerankers.reranker import Shortlist
-from eyechart.models.towers.checkpoints import LOAD_ERRORS, load_error
+from eyechart.models.towers.checkpoints import LOAD_ERRORS, load_error, whole_weights
 from eyechart.models.towers.structure import structure_digest, tokenizer_digest
 from eyechart.models.towers.torch_tools import choose_device, count_parameters, input_type, weights_digest
 from eyechart.types import ModelCard, ModelSpec, digest_json
@@ -22,20 +18,11 @@ from eyechart.types import ModelCard, ModelSpec, digest_json
 BATCH = 32
 
 
-class CrossEncoderFamily:
+class CrossEncoderFamily(hub.HubFamily):
     """Cross-encoders from a folder or a hub id; ``options``: max_seq_length, hub, revision, trust_remote_code."""
 
-    def check(self, spec: ModelSpec) -> None:
-        """Refuse a missing library or folder."""
-        if find_spec("sentence_transformers") is None:
-            raise missing_extra("sentence-transformers", "sentence-transformers")
-        check_path(spec.name)
-        if not Path(spec.name).exists():
-            hub.check(spec)
-
-    def identity(self, spec: ModelSpec) -> str | None:
-        """Name the content of the folder, or of what is in the hub's cache."""
-        return content_identity(hub.places_of(spec.name, spec), "sentence-transformers", "transformers", "tokenizers")
+    needs, extra = ("sentence_transformers",), "sentence-transformers"
+    read_by = ("sentence-transformers", "transformers", "tokenizers")
 
     def load(self, spec: ModelSpec) -> CrossEncoderReranker:
         """Load the model."""
@@ -50,14 +37,14 @@ class CrossEncoderReranker:
 
         self.batch_size = access_of(spec).batch_size if spec.access else BATCH
         try:
-            self.model = CrossEncoder(
-                hub.source_for_library(spec.name, spec),
-                device=choose_device(spec.device),
-                revision=hub.revision_of(spec),
-                trust_remote_code=bool(spec.options.get("trust_remote_code")),
-                max_length=spec.options.get("max_seq_length"),
-                model_kwargs={"dtype": input_type(spec.precision)},
-            )
+            with whole_weights(spec.name):
+                self.model = CrossEncoder(
+                    hub.source_for_library(spec.name, spec),
+                    device=choose_device(spec.device),
+                    max_length=spec.options.get("max_seq_length"),
+                    model_kwargs={"dtype": input_type(spec.precision)},
+                    **hub.loading(spec, cache="cache_folder"),
+                )
         except LOAD_ERRORS as error:
             raise load_error(f"the reranker {spec.name}", error) from error
         outputs = getattr(self.model, "num_labels", 1)

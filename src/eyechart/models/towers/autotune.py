@@ -82,7 +82,8 @@ class CpuAutotuner:
         self.forward = forward
         self.threads = torch.get_num_threads()
         self.path = calibration_path([key, self.threads])
-        self.plan = _remembered(self.path)
+        known = _remembered(self.path)
+        self.plan = known if known in (PLAIN, *candidates(model, self.threads)) else None
         self.batches = 0
         self.times: dict[CpuPlan, list[float]] = {}
         self._streams: dict[int, _Streams] = {}

@@ -5,15 +5,18 @@ from __future__ import annotations
 import pickle
 import re
 import struct
+import threading
 import warnings
 import zipfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from safetensors import SafetensorError
 
 from eyechart.errors import EyechartError, ModelError
+from eyechart.models.towers.torch_tools import quiet_transformers
 
 if TYPE_CHECKING:
     import torch
@@ -22,6 +25,7 @@ LOAD_ERRORS = (Exception,)
 """What the libraries raise for files that do not fit: anything. An unpickler stumbles over its own stack (IndexError,
 KeyError), tokenizers raises bare exceptions."""
 SHOWN = 3
+_ONE_AT_A_TIME = threading.Lock()
 
 
 def load_error(what: str, error: BaseException) -> ModelError:
@@ -88,8 +92,39 @@ def load_strictly(model: torch.nn.Module, state: dict[str, torch.Tensor], what: 
         raise load_error(what, error) from error
 
 
-def check_loaded(source: str, kind: str, info: Mapping[str, Any]) -> None:
-    """Refuse weights that do not fit or are not there: transformers would go on with random ones."""
+@contextmanager
+def whole_weights(source: str, unused: str = "") -> Iterator[None]:
+    """Refuse weights that do not fit or are not there, whichever library loads them through transformers meanwhile.
+
+    transformers would go on with random ones, and say so in a report that few people read.
+
+    Args:
+        source: The model, for messages.
+        unused: How the names of weights begin that nothing asks for. Missing ones are set to zero, not to chance: the
+            model is the same every time, and if they are asked for, it shows.
+    """
+    from transformers import PreTrainedModel
+
+    library = PreTrainedModel.__dict__["from_pretrained"]
+
+    def load(kind: Any, *args: Any, **options: Any) -> Any:
+        told = {**options, "output_loading_info": True, "ignore_mismatched_sizes": True}
+        model, info = library.__func__(kind, *args, **told)
+        free = {name for name in info["missing_keys"] if unused and name.startswith(unused)}
+        for name in free:
+            model.get_parameter(name).data.zero_()
+        _check_loaded(source, type(model).__name__, {**info, "missing_keys": info["missing_keys"] - free})
+        return model
+
+    with _ONE_AT_A_TIME, quiet_transformers():
+        PreTrainedModel.from_pretrained = classmethod(load)
+        try:
+            yield
+        finally:
+            PreTrainedModel.from_pretrained = library
+
+
+def _check_loaded(source: str, kind: str, info: Mapping[str, Any]) -> None:
     if info["mismatched_keys"]:
         name, found, wanted = min(info["mismatched_keys"], key=str)
         raise ModelError(
@@ -98,10 +133,10 @@ def check_loaded(source: str, kind: str, info: Mapping[str, Any]) -> None:
             advice="Config and weights are of different models.",
         )
     if info["missing_keys"]:
-        shown = ", ".join(sorted(info["missing_keys"])[:3])
         raise ModelError(
-            f"{source} has no weights for {len(info['missing_keys'])} parts of {kind} ({shown}, ...).",
-            advice="They would be random. A checkpoint with both towers and their projections is needed.",
+            f"{source} has no weights for {len(info['missing_keys'])} parts of {kind} "
+            f"({_some(sorted(info['missing_keys']))}).",
+            advice="They would be random. A checkpoint with all parts of this architecture is needed.",
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +19,11 @@ MAX_SIDE = 8192
 MAX_FACTOR = 1e6
 """What pixels may be scaled and shifted by; neither NaN nor infinity is below it."""
 SOURCE = "The preprocessor config"
+STEPS = ("do_resize", "do_center_crop", "do_rescale", "do_normalize", "do_convert_rgb")
+OTHER_STEPS = ("rescale_offset", "include_top", "crop_pct", "size_divisor", "max_num_patches")
+"""What some transforms do besides; none of it is done here."""
+EDGE_KINDS = ("", "CLIP", "ChineseCLIP", "Bit")
+"""Whose transforms mean the shorter side where a size is one number; those of others mean a square."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +46,7 @@ class Preprocess:
             ModelError: If one of them makes no sense; it names ``source``, the file.
         """
         check_config(config, source)
+        _check_steps(config, source)
         size = config.get("size") if config.get("do_resize", True) else None
         crop = config.get("crop_size") if config.get("do_center_crop") else None
         normalise = config.get("do_normalize", True)
@@ -77,6 +84,27 @@ def check_config(config: Mapping[str, Any], source: str) -> None:
         value = config.get(key)
         if value is not None and not fits(value):
             raise ModelError(f"{source}: {key} cannot be {str(value)[:100]}.", advice="Copy or download it again.")
+
+
+def _check_steps(config: Mapping[str, Any], source: str) -> None:
+    """Refuse a step that is not done here, and a size that may mean two things: the vectors would be others."""
+    asked = [key for key, value in config.items() if value and (key.startswith("do_") or key in OTHER_STEPS)]
+    unknown = sorted(set(asked) - set(STEPS))
+    if unknown:
+        raise ModelError(
+            f"{source} asks for {unknown[0]}, which is not done here.",
+            advice="Load the model with transformers instead of its ONNX export.",
+        )
+    kind = re.sub("(ImageProcessor|FeatureExtractor).*", "", str(_kind_of(config)))
+    if isinstance(config.get("size"), int) and config.get("do_resize", True) and kind not in EDGE_KINDS:
+        raise ModelError(
+            f"{source}: the size {config['size']} may be the shorter side or a square for {_kind_of(config)}.",
+            advice="Write it as shortest_edge, or as height and width.",
+        )
+
+
+def _kind_of(config: Mapping[str, Any]) -> Any:
+    return config.get("image_processor_type") or config.get("feature_extractor_type") or ""
 
 
 def _is_size(value: Any) -> bool:

@@ -30,17 +30,23 @@ TRIED = 1000
 NOTE = "transformers would read some texts otherwise than SentencePiece does; they are read as SentencePiece does."
 
 
-def exact_tokenizer(tokenizer: Any) -> tuple[Any, list[str]]:
-    """Return a tokenizer that gives SentencePiece's tokens, and a note if that is not the one that was given."""
-    pieces = _pieces(tokenizer)
+def exact_tokenizer(tokenizer: Any, cache: str | None = None, revision: str | None = None) -> tuple[Any, list[str]]:
+    """Return a tokenizer that gives SentencePiece's tokens, and a note if that is not the one that was given.
+
+    Args:
+        tokenizer: One of transformers.
+        cache: The folder of the hub's cache that it was loaded from, if not the usual one.
+        revision: The revision that it was loaded at, if one was asked for.
+    """
+    pieces = _pieces(tokenizer, cache, revision)
     if pieces is None or not any(_disagreements(tokenizer, pieces, _texts(pieces.model))):
         return tokenizer, []
     return pieces, [NOTE]
 
 
-def disagreements(tokenizer: Any) -> list[str]:
-    """Return the ordinary texts that a tokenizer reads otherwise than SentencePiece does."""
-    pieces = _pieces(tokenizer)
+def disagreements(tokenizer: Any, cache: str | None = None, revision: str | None = None) -> list[str]:
+    """Return the ordinary texts that a tokenizer reads otherwise than SentencePiece does; see `exact_tokenizer`."""
+    pieces = _pieces(tokenizer, cache, revision)
     return list(_disagreements(tokenizer, pieces, PROBES)) if pieces is not None else []
 
 
@@ -104,12 +110,14 @@ class PieceTokenizer:
         return whole[:start], whole[start + len(inside) :]
 
 
-def _pieces(tokenizer: Any) -> PieceTokenizer | None:
+def _pieces(tokenizer: Any, cache: str | None, revision: str | None) -> PieceTokenizer | None:
     """Return the same tokenizer on SentencePiece, if it has such a vocabulary and does not use it itself."""
     if find_spec("sentencepiece") is None or hasattr(tokenizer, "sp_model"):
         return None
     source = str(getattr(tokenizer, "name_or_path", ""))
-    folder = Path(source) if source and Path(source).is_dir() else hub.cached_folder(source) if source else None
+    if not source:
+        return None
+    folder = Path(source) if Path(source).is_dir() else hub.cached_folder(source, cache, revision)
     file = next((folder / name for name in FILES if (folder / name).is_file()), None) if folder else None
     return PieceTokenizer(tokenizer, file) if file is not None else None
 

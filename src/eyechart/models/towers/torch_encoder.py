@@ -87,16 +87,20 @@ class TorchEncoder(ABC):
         """Turn texts into the text tower's inputs, cut and padded as the model was trained."""
 
     @abstractmethod
-    def token_counts(self, texts: Sequence[str]) -> list[int]:
-        """Count the tokens of each text before it is cut, marks included."""
-
-    @abstractmethod
     def image_features(self, model: Any, pixels: Any) -> torch.Tensor:
         """Run the image tower and its projection."""
 
     @abstractmethod
     def text_features(self, model: Any, inputs: Inputs) -> torch.Tensor:
         """Run the text tower and its projection."""
+
+    def written(self, texts: Sequence[str]) -> list[str]:
+        """Write texts as the tokenizer gets them: a place for a prompt, or for lower case."""
+        return list(texts)
+
+    def token_counts(self, texts: Sequence[str]) -> list[int]:
+        """Count the tokens of each text before it is cut, marks included."""
+        return [len(row) for row in self.tokenizer(self.written(texts), truncation=False, verbose=False)["input_ids"]]
 
     def image_inputs(self, pixels: torch.Tensor) -> Any:
         """Make the image tower's input of prepared images, before they are moved and cast."""
