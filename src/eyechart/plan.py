@@ -83,7 +83,7 @@ class Planner:
 
     def open(self, spec: DatasetSpec) -> Dataset:
         """Open a dataset, once."""
-        key = digest_json([spec.name, spec.reader, spec.root, spec.split, spec.language, dict(spec.options)])
+        key = digest_json(spec.source)
         if key not in self._datasets:
             self._datasets[key] = open_dataset(spec)
         return self._datasets[key]
@@ -105,7 +105,7 @@ class Planner:
 
     def _check_split(self, spec: DatasetSpec, split: str, info: DatasetInfo) -> None:
         """Open a split that a task reads besides its own."""
-        other = self.open(replace(spec, split=split, limit=None))
+        other = self.open(spec.other_split(split))
         if (other.info.kind, other.info.classnames) != (info.kind, info.classnames):
             raise DataError(
                 f"{info.name}: the splits {info.split!r} and {split!r} do not have the same classes.",
