@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 from eyechart.config import Config
@@ -34,6 +35,19 @@ class PlannedBenchmark:
     """As the user wrote it: a task of one's own goes by its path."""
     settings: Mapping[str, Any]
     others: Mapping[str, ModelSpec] = field(default_factory=dict)
+
+    def job(self, model: ModelSpec, output: Path, **how: Any) -> Job:
+        """Make a job of it: with a model, and with how the work is to be done."""
+        options = self.task.model_options(model.family)
+        return Job(
+            model=replace(model, options={**model.options, **options}) if options else model,
+            dataset=self.dataset,
+            task=self.task_name,
+            settings=self.settings,
+            output=output,
+            others=self.others,
+            **how,
+        )
 
 
 class Planner:
@@ -167,17 +181,12 @@ def _encodes(config: Config, dataset: str, planner: Planner) -> bool:
 def _job(config: Config, spec: ModelSpec, benchmark: PlannedBenchmark) -> Job:
     task, dataset = benchmark.task, benchmark.dataset
     label = ""
-    spec = replace(spec, options={**spec.options, **task.model_options(spec.family)})
     if task.needs == "generator":
         spec, label = with_generation(config, spec, dataset.name), short_name(spec)
     named = replace(spec, name=label) if label else spec
-    return Job(
-        model=spec,
-        dataset=dataset,
-        task=benchmark.task_name,
-        settings=benchmark.settings,
-        output=fill_output(config.output or task.output, named, dataset.name, dataset.language, benchmark.task_name),
-        others=benchmark.others,
+    return benchmark.job(
+        spec,
+        fill_output(config.output or task.output, named, dataset.name, dataset.language, benchmark.task_name),
         label=label,
         batch_size=config.batch_size,
         workers=config.num_workers,

@@ -149,8 +149,8 @@ class Prediction:
 
     def only(self, keep: NDArray[np.int64]) -> Self:
         """Return the prediction for the samples at the positions ``keep``, to be scored alone."""
-        own = {name: getattr(self, name)[keep] for name in self.rows}
-        return dataclasses.replace(self, entries=tuple(self.entries[i] for i in keep), failures=(), **own)
+        own = {name: _take(getattr(self, name), keep) for name in ("entries", *self.rows)}
+        return dataclasses.replace(self, failures=(), **own)
 
 
 class Task(ABC):
@@ -227,7 +227,7 @@ class Task(ABC):
         """Refuse a family whose models cannot do this task, before anything expensive."""
 
     def reads(self, output: Path, settings: Mapping[str, Any]) -> tuple[Path, ...]:  # noqa: ARG002 - for few
-        """Name the files beside the output that the numbers are made of, where they are not made of the dataset."""
+        """Name the files that the numbers are made of besides the dataset: their content is part of the identity."""
         return ()
 
     @abstractmethod
@@ -237,6 +237,10 @@ class Task(ABC):
     @abstractmethod
     def score(self, prediction: Any, settings: Mapping[str, Any]) -> Outcome:
         """Compute metrics and records."""
+
+
+def _take(rows: Any, keep: NDArray[np.int64]) -> Any:
+    return rows[keep] if isinstance(rows, np.ndarray) else tuple(rows[i] for i in keep)
 
 
 def need_samples(prediction: Prediction) -> None:

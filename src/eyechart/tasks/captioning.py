@@ -32,15 +32,9 @@ LARGEST = {"ROUGE_L": 1.0, "CIDEr": 10.0}
 class CaptionsPrediction(Prediction):
     """One caption per image."""
 
+    rows = ("captions",)
+
     captions: tuple[str, ...]
-
-    rows = ()
-
-    def only(self, keep: np.ndarray) -> CaptionsPrediction:
-        """Return the prediction for some images."""
-        return CaptionsPrediction(
-            self.info, tuple(self.entries[i] for i in keep), (), tuple(self.captions[i] for i in keep)
-        )
 
 
 class Captioning(Task):

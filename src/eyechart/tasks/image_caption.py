@@ -130,7 +130,9 @@ def prompts(manifest: Manifest, prompt: str) -> Iterator[Prompt]:
 
 def data_folder(output: Path) -> Path:
     """Return where the text retrieval data of a result go: beside it, in a folder with the dataset's name."""
-    return output.parent / output.stem.replace(f"_{ImageCaption.name}", "") / "retrieval_data"
+    # The last one is the task's, should the dataset's name hold it too.
+    before, _, after = output.stem.rpartition(f"_{ImageCaption.name}")
+    return output.parent / f"{before}{after}" / "retrieval_data"
 
 
 def _noting_sources(asked: Iterator[Prompt], sources: dict[str, str]) -> Iterator[Prompt]:

@@ -16,6 +16,7 @@ from eyechart.metrics.correlation import pearson, spearman
 from eyechart.metrics.vectors import Vectors
 from eyechart.tasks.base import Material, Prediction, Task, need_samples
 from eyechart.tasks.encoded import encode_images
+from eyechart.tasks.measured import measured
 from eyechart.types import Metric, Notice, Outcome
 
 
@@ -75,8 +76,8 @@ def _correlation(
     measure: Callable[[NDArray[Any], NDArray[Any]], float], cosines: NDArray[np.float32], truth: NDArray[np.float64]
 ) -> Metric:
     """Compute a correlation with its interval."""
-    low, high = stats.correlation_interval(cosines, truth, of_ranks=measure is spearman) or (None, None)
-    return Metric(measure(cosines, truth), low, high, 0.0, len(truth))
+    interval = stats.correlation_interval(cosines, truth, of_ranks=measure is spearman)
+    return measured(measure(cosines, truth), interval, chance=0.0, n=len(truth))
 
 
 def _pairs(entries: tuple[Entry, ...]) -> dict[str, list[int]]:
