@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -74,9 +74,7 @@ class ImageCaption(Task):
         """Caption every image and write the data; those that fail after all tries, or get none, are listed."""
         manifest, prompt = material.manifest, settings["prompt"]
         sources: dict[str, str] = {}
-        with material.progress.step(f"captions of {manifest.info.name}", len(manifest)) as bar:
-            asked = _noting_sources(prompts(manifest, prompt), sources)
-            answers = dict(bar_each(material.generator.generate(asked), bar))
+        answers = caption_answers(material, _noting_sources(prompts(manifest, prompt), sources))
         good = [i for i, entry in enumerate(manifest.entries) if self.keeps(answers[entry.id])]
         entries = manifest.take(np.array(good, np.int64))
         captions = Captions(tuple(good), tuple(answers[entry.id] for entry in entries), sources)
@@ -126,6 +124,12 @@ def prompts(manifest: Manifest, prompt: str) -> Iterator[Prompt]:
     for sample in manifest.samples():
         if sample.id in listed:
             yield Prompt(sample.id, (Message("user", (sample.need_image(), prompt)),))
+
+
+def caption_answers(material: Material, asked: Iterable[Prompt]) -> dict[str, Answer]:
+    """Let the generator describe images; return what it said to each, or why it did not, by the sample's id."""
+    with material.progress.step(f"captions of {material.info.name}", len(material.manifest)) as bar:
+        return dict(bar_each(material.generator.generate(asked), bar))
 
 
 def data_folder(output: Path) -> Path:

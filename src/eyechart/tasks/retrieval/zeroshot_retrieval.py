@@ -10,7 +10,7 @@ import numpy as np
 
 from eyechart.errors import UsageError
 from eyechart.tasks.base import Material, Prediction, Task, need_samples
-from eyechart.tasks.encoded import encode_images, encode_texts
+from eyechart.tasks.encoded import encode_images, encode_own_texts
 from eyechart.tasks.labelled import wants_full
 from eyechart.tasks.retrieval import collection_retrieval
 from eyechart.tasks.retrieval.caption_metrics import DISTINCT, full_metrics, mean_recall, recalls, with_repeats
@@ -57,14 +57,14 @@ class ZeroshotRetrieval(Task):
         if material.info.kind == "collection":
             return collection_retrieval.predict(material)
         images = encode_images(material)
-        texts, notices = encode_texts(material, [text for entry in images.entries for text in entry.texts])
+        texts, owner, notices = encode_own_texts(material, images.entries)
         return RetrievalPrediction(
             info=material.info,
             entries=images.entries,
             failures=images.failures,
             images=images.vectors,
             texts=texts,
-            owner=np.repeat(np.arange(len(images.entries)), [len(entry.texts) for entry in images.entries]),
+            owner=owner,
             asked=np.arange(len(images.entries)),
             notices=(*images.notices, *notices),
         )
