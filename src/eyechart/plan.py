@@ -55,7 +55,6 @@ class Planner:
 
     def __init__(self) -> None:
         self._datasets: dict[str, Dataset] = {}
-        self._tasks: dict[str, Task] = {}
         self._checked: set[str] = set()
 
     def benchmark(
@@ -78,7 +77,7 @@ class Planner:
         """
         info = None if promised else self.open(spec).info
         task_name = _task_for(info) if info is not None and task_name == "auto" else task_name
-        task = self.task(task_name)
+        task = load_task(task_name)
         chosen = {**options, "main_metric": spec.options.get("metric"), "dataset": spec.name}
         settings = {
             **task.settings(chosen),
@@ -101,12 +100,6 @@ class Planner:
         if key not in self._datasets:
             self._datasets[key] = open_dataset(spec)
         return self._datasets[key]
-
-    def task(self, name: str) -> Task:
-        """Return a task by name, once."""
-        if name not in self._tasks:
-            self._tasks[name] = load_task(name)
-        return self._tasks[name]
 
     def check(self, spec: ModelSpec, role: Role) -> Family:
         """Refuse a model that cannot be loaded in a role, once."""
@@ -139,7 +132,7 @@ def plan_jobs(config: Config, say: Callable[[str], object] = warnings.warn) -> l
     planner, left_out = Planner(), dict[str, LanguageError]()
     benchmarks: dict[tuple[str, str, str], PlannedBenchmark] = {}
     names = dataset_names(config)
-    if not config.skip_existing and _encodes(config, names[0], planner):
+    if not config.skip_existing and _encodes(config, names[0]):
         for spec in model_specs(config, "encoder", str):  # before a dataset is opened, which may take a download
             planner.check(spec, "encoder")
     for (number, name), language, task in product(
@@ -163,7 +156,7 @@ def plan_jobs(config: Config, say: Callable[[str], object] = warnings.warn) -> l
     for job in jobs:
         # A model that has all its results is not looked at: that may take the import of its library, for nothing.
         # Should a result turn out to be another job's, loading the model refuses as well.
-        task = planner.task(job.task)
+        task = load_task(job.task)
         if task.uses_model(job.settings) and not (config.skip_existing and job.output.exists()):
             task.check_family(planner.check(job.model, task.needs))
     for missing in left_out.values():
@@ -171,11 +164,11 @@ def plan_jobs(config: Config, say: Callable[[str], object] = warnings.warn) -> l
     return jobs
 
 
-def _encodes(config: Config, dataset: str, planner: Planner) -> bool:
+def _encodes(config: Config, dataset: str) -> bool:
     """Tell whether the first job of a run needs an encoder, without opening its dataset."""
     if config.task[0] == "auto":
         return dataset_spec(config, dataset, config.language[0]).reader != "questions"
-    return planner.task(config.task[0]).needs == "encoder"
+    return load_task(config.task[0]).needs == "encoder"
 
 
 def _job(config: Config, spec: ModelSpec, benchmark: PlannedBenchmark) -> Job:
