@@ -31,7 +31,7 @@ ARROWS = {
     "datasets": f"{BELOW} api manifest metrics",
     "scorers": f"{BELOW} metrics stats datasets",
     "inference": f"{BELOW} store manifest models metrics",
-    "tasks": f"{BELOW} manifest metrics stats learn scorers datasets models store",
+    "tasks": f"{BELOW} inference manifest metrics stats learn scorers datasets models store",
     "config": f"{BELOW}",
     "outputs": f"{BELOW} datasets",
     "plan_models": f"{BELOW} config models",

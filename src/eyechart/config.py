@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -109,17 +110,24 @@ def make_config(values: dict[str, Any]) -> Config:
     try:
         return Config(**values)
     except ValidationError as error:
-        raise UsageError(explain(error, list(Config.model_fields))) from error
+        raise UsageError(explain(error, lambda _: Config.model_fields)) from error
 
 
-def explain(error: ValidationError, known: list[str]) -> str:
-    """Write a pydantic error for people, with the nearest name for an unknown key. Values are not repeated."""
+def explain(error: ValidationError, known: Callable[[list[str]], Iterable[str]], hidden: Collection[str] = ()) -> str:
+    """Write a pydantic error for people, with the nearest name for an unknown key. Values are not repeated.
+
+    Args:
+        error: The problems.
+        known: Returns the names that are known in the part of the settings to which a path leads.
+        hidden: What no path shows, as it is not among the settings' own names.
+    """
     lines = []
-    for problem in error.errors(include_input=False, include_url=False):
-        name = ".".join(str(part) for part in problem["loc"])
+    for problem in error.errors(include_input=False, include_url=False, include_context=False):
+        path = [str(part) for part in problem["loc"]]
+        where = ".".join(part for part in path if part not in hidden)
         if problem["type"] == "extra_forbidden":
-            near = nearest(str(problem["loc"][-1]), known)
-            lines.append(f"{name}: unknown setting" + (f"; did you mean {' or '.join(near)}?" if near else ""))
+            near = nearest(path[-1], known(path[:-1]))
+            lines.append(f"{where}: unknown setting" + (f"; did you mean {' or '.join(near)}?" if near else ""))
         else:
-            lines.append(f"{name}: {problem['msg']}")
+            lines.append(f"{where}: {problem['msg'].removeprefix('Value error, ')}")
     return "\n".join(lines)

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 from eyechart.config import Config
@@ -35,13 +36,25 @@ class PlannedBenchmark:
     settings: Mapping[str, Any]
     others: Mapping[str, ModelSpec] = field(default_factory=dict)
 
+    def job(self, model: ModelSpec, output: Path, **how: Any) -> Job:
+        """Make a job of it: with a model, and with how the work is to be done."""
+        options = self.task.model_options(model.family)
+        return Job(
+            model=replace(model, options={**model.options, **options}) if options else model,
+            dataset=self.dataset,
+            task=self.task_name,
+            settings=self.settings,
+            output=output,
+            others=self.others,
+            **how,
+        )
+
 
 class Planner:
     """Checks benchmarks and models, each once, and makes jobs of them."""
 
     def __init__(self) -> None:
         self._datasets: dict[str, Dataset] = {}
-        self._tasks: dict[str, Task] = {}
         self._checked: set[str] = set()
 
     def benchmark(
@@ -64,7 +77,7 @@ class Planner:
         """
         info = None if promised else self.open(spec).info
         task_name = _task_for(info) if info is not None and task_name == "auto" else task_name
-        task = self.task(task_name)
+        task = load_task(task_name)
         chosen = {**options, "main_metric": spec.options.get("metric"), "dataset": spec.name}
         settings = {
             **task.settings(chosen),
@@ -83,16 +96,10 @@ class Planner:
 
     def open(self, spec: DatasetSpec) -> Dataset:
         """Open a dataset, once."""
-        key = digest_json([spec.name, spec.reader, spec.root, spec.split, spec.language, dict(spec.options)])
+        key = digest_json(spec.source)
         if key not in self._datasets:
             self._datasets[key] = open_dataset(spec)
         return self._datasets[key]
-
-    def task(self, name: str) -> Task:
-        """Return a task by name, once."""
-        if name not in self._tasks:
-            self._tasks[name] = load_task(name)
-        return self._tasks[name]
 
     def check(self, spec: ModelSpec, role: Role) -> Family:
         """Refuse a model that cannot be loaded in a role, once."""
@@ -105,7 +112,7 @@ class Planner:
 
     def _check_split(self, spec: DatasetSpec, split: str, info: DatasetInfo) -> None:
         """Open a split that a task reads besides its own."""
-        other = self.open(replace(spec, split=split, limit=None))
+        other = self.open(spec.other_split(split))
         if (other.info.kind, other.info.classnames) != (info.kind, info.classnames):
             raise DataError(
                 f"{info.name}: the splits {info.split!r} and {split!r} do not have the same classes.",
@@ -125,7 +132,7 @@ def plan_jobs(config: Config, say: Callable[[str], object] = warnings.warn) -> l
     planner, left_out = Planner(), dict[str, LanguageError]()
     benchmarks: dict[tuple[str, str, str], PlannedBenchmark] = {}
     names = dataset_names(config)
-    if not config.skip_existing and _encodes(config, names[0], planner):
+    if not config.skip_existing and _encodes(config, names[0]):
         for spec in model_specs(config, "encoder", str):  # before a dataset is opened, which may take a download
             planner.check(spec, "encoder")
     for (number, name), language, task in product(
@@ -149,7 +156,7 @@ def plan_jobs(config: Config, say: Callable[[str], object] = warnings.warn) -> l
     for job in jobs:
         # A model that has all its results is not looked at: that may take the import of its library, for nothing.
         # Should a result turn out to be another job's, loading the model refuses as well.
-        task = planner.task(job.task)
+        task = load_task(job.task)
         if task.uses_model(job.settings) and not (config.skip_existing and job.output.exists()):
             task.check_family(planner.check(job.model, task.needs))
     for missing in left_out.values():
@@ -157,27 +164,22 @@ def plan_jobs(config: Config, say: Callable[[str], object] = warnings.warn) -> l
     return jobs
 
 
-def _encodes(config: Config, dataset: str, planner: Planner) -> bool:
+def _encodes(config: Config, dataset: str) -> bool:
     """Tell whether the first job of a run needs an encoder, without opening its dataset."""
     if config.task[0] == "auto":
         return dataset_spec(config, dataset, config.language[0]).reader != "questions"
-    return planner.task(config.task[0]).needs == "encoder"
+    return load_task(config.task[0]).needs == "encoder"
 
 
 def _job(config: Config, spec: ModelSpec, benchmark: PlannedBenchmark) -> Job:
     task, dataset = benchmark.task, benchmark.dataset
     label = ""
-    spec = replace(spec, options={**spec.options, **task.model_options(spec.family)})
     if task.needs == "generator":
         spec, label = with_generation(config, spec, dataset.name), short_name(spec)
     named = replace(spec, name=label) if label else spec
-    return Job(
-        model=spec,
-        dataset=dataset,
-        task=benchmark.task_name,
-        settings=benchmark.settings,
-        output=fill_output(config.output or task.output, named, dataset.name, dataset.language, benchmark.task_name),
-        others=benchmark.others,
+    return benchmark.job(
+        spec,
+        fill_output(config.output or task.output, named, dataset.name, dataset.language, benchmark.task_name),
         label=label,
         batch_size=config.batch_size,
         workers=config.num_workers,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import platform
+import re
 import shlex
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -21,23 +23,25 @@ LIBRARIES = (
     "open_clip_torch",
     "transformers",
 )
-SECRET_FLAGS = ("key", "token", "password", "secret")
+SECRET = re.compile(r"(.*[-_])?(key|token|password|secret)", re.IGNORECASE)
+"""The name of a flag, or of an option (``--model_option api_key=...``), whose value is a secret."""
 
 
-def provenance(command: Sequence[str] | None = None) -> dict[str, Any]:
+def provenance() -> dict[str, Any]:
     """Describe this moment and machine."""
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "versions": installed_versions(),
+        "versions": dict(_installed_versions()),
         "python": platform.python_version(),
         "platform": platform.platform(terse=True),
         "machine": platform.machine(),
-        "command": shlex.join(without_secrets(command if command is not None else sys.argv)),
+        "command": shlex.join(without_secrets(sys.argv)),
     }
 
 
-def installed_versions() -> dict[str, str]:
-    """Return the versions of the libraries that can change a number."""
+@cache
+def _installed_versions() -> dict[str, str]:
+    """Return the versions of the libraries that can change a number; looking them up takes as long as a small job."""
     found = {}
     for name in LIBRARIES:
         try:
@@ -49,12 +53,12 @@ def installed_versions() -> dict[str, str]:
 
 
 def without_secrets(command: Sequence[str]) -> list[str]:
-    """Blank out the values of flags that carry a secret."""
+    """Blank out the values of flags and options that carry a secret."""
     out: list[str] = []
     hide = False
     for word in command:
-        flag, equals, _ = word.partition("=")
-        secret = flag.startswith("-") and any(part in flag.lower() for part in SECRET_FLAGS)
-        out.append("***" if hide else f"{flag}=***" if secret and equals else word)
-        hide = secret and not equals
+        name, equals, _ = word.partition("=")
+        secret = SECRET.fullmatch(name) is not None
+        out.append("***" if hide else f"{name}=***" if secret and equals else word)
+        hide = secret and not equals and word.startswith("-")
     return out

@@ -7,7 +7,6 @@ import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from itertools import groupby
 from typing import Any
 
 from eyechart.config import Config, make_config
@@ -60,8 +59,7 @@ def results_of(reports: Sequence[JobReport]) -> list[Result]:
 
 def run_jobs(jobs: Sequence[Job], session: Session, *, skip_existing: bool = False) -> Iterator[JobReport]:
     """Run jobs one after the other; jobs of one model share it, and a failing job does not stop the others."""
-    for _, group in groupby(jobs, key=lambda job: job.model):
-        yield from (run_or_skip(job, session, skip_existing=skip_existing) for job in group)
+    return (run_or_skip(job, session, skip_existing=skip_existing) for job in jobs)
 
 
 def run_or_skip(job: Job, session: Session, *, skip_existing: bool = False) -> JobReport:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -44,7 +43,7 @@ class Session:
         """Return a model, once; the one before it in the same part is dropped, as two may not fit into memory."""
         place = f"{role} {part}"
         known = self._models.get(place)
-        if known is None or known.spec != spec or (known.remote and known.spec.access != spec.access):
+        if known is None or known.spec != spec or (known.spec.access != spec.access and known.remote):
             self._models.pop(place, None)
             self._models[place] = open_model(spec, role)
         return self._models[place]
@@ -73,8 +72,8 @@ class Session:
 
     def manifest(self, job: Job, split: str | None = None) -> Manifest:
         """Read a dataset once, however many models and tasks use it; another split is always read whole."""
-        spec = job.dataset if split is None else dataclasses.replace(job.dataset, split=split, limit=None)
-        key = digest_json([_key(spec), spec.limit, job.on_error, job.settings.get("prompts"), self.signature(spec)])
+        spec = job.dataset if split is None else job.dataset.other_split(split)
+        key = digest_json([spec.source, spec.limit, job.on_error, job.settings.get("prompts"), self.signature(spec)])
         if key not in self._manifests:
             if len(self._manifests) >= MAX_MANIFESTS:
                 self._manifests.pop(next(iter(self._manifests)))
@@ -88,14 +87,14 @@ class Session:
 
     def dataset(self, spec: DatasetSpec) -> Dataset:
         """Open a dataset, once."""
-        key = _key(spec)
+        key = digest_json(spec.source)
         if key not in self._datasets:
             self._datasets[key] = open_dataset(spec)
         return self._datasets[key]
 
     def signature(self, spec: DatasetSpec) -> str:
         """Return what changes when the data do."""
-        key = _key(spec)
+        key = digest_json(spec.source)
         if key not in self._signatures:
             self._signatures[key] = self.dataset(spec).signature()
             remember_digests()
@@ -103,8 +102,7 @@ class Session:
 
     def identity(self, job: Job, task: Task) -> dict[str, str | None]:
         """Return what a job is made from now; None for what is not known without doing it."""
-        splits = (None, *task.splits(job.settings))
-        specs = [job.dataset if s is None else dataclasses.replace(job.dataset, split=s, limit=None) for s in splits]
+        specs = [job.dataset, *map(job.dataset.other_split, task.splits(job.settings))]
         models = [self.model(job.model, task.needs).identity] if task.uses_model(job.settings) else [""]
         read = task.reads(job.output, job.settings)
         models += [self.model(spec, task.roles[part], part).identity for part, spec in job.others.items()]
@@ -118,7 +116,3 @@ class Session:
 
 def _content(path: Path) -> str:
     return file_digest(path).hex() if path.is_file() else ""
-
-
-def _key(spec: DatasetSpec) -> str:
-    return digest_json(dataclasses.asdict(dataclasses.replace(spec, limit=None)))

@@ -10,7 +10,7 @@ import dataclasses
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
@@ -344,6 +344,16 @@ class DatasetSpec:
     options: Mapping[str, Any] = field(default_factory=dict)
     """Reader-specific: class name and template files, cache folder, ..."""
 
+    @property
+    def source(self) -> dict[str, Any]:
+        """Return what decides which samples there are, as plain values; not how many of them are read."""
+        named = {"name": self.name, "reader": self.reader, "root": self.root, "options": dict(self.options)}
+        return {**named, "split": self.split, "language": self.language}
+
+    def other_split(self, name: str) -> DatasetSpec:
+        """Return another split of the dataset, which is always read whole."""
+        return dataclasses.replace(self, split=name, limit=None)
+
 
 WHERE_OPTIONS = frozenset({"cache_dir", "offline"})
 """Options of a dataset that say where its files are kept; they do not change the numbers."""
@@ -379,8 +389,8 @@ class Job:
     @property
     def digest(self) -> str:
         """Identify what is computed: all that can change the numbers, and nothing else (no output path, no workers)."""
-        dataset = asdict(self.dataset)
-        dataset["options"] = {key: value for key, value in self.dataset.options.items() if key not in WHERE_OPTIONS}
+        options = {key: value for key, value in self.dataset.options.items() if key not in WHERE_OPTIONS}
+        dataset = {**self.dataset.source, "limit": self.dataset.limit, "options": options}
         others = {part: spec.what for part, spec in self.others.items()}
         return digest_json([self.model.what, others, dataset, self.task, dict(self.settings), self.on_error])
 
@@ -453,8 +463,11 @@ class Outcome:
     """What is reported among the metrics but is no number (``save_path``, ...)."""
 
 
+_CANONICAL = json.JSONEncoder(sort_keys=True, default=str, ensure_ascii=False, separators=(",", ":"))
+
+
 def digest_json(value: object) -> str:
     """Return a short digest of a JSON-like value, independent of key order."""
-    text = json.dumps(value, sort_keys=True, default=str, ensure_ascii=False, separators=(",", ":"))
+    text = _CANONICAL.encode(value)
     # JSON may hold halves of characters, which UTF-8 proper cannot.
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()

@@ -77,6 +77,15 @@ def test_the_catalogue_may_skip_groups_and_name_the_metric_as_datacomp_does(tmp_
     assert "nowhere" in outcome.details["groups"]["region"]
 
 
+def test_a_task_without_an_accuracy_has_not_datacomps_metric(tmp_path):
+    known = {"field": "region", "metric": "acc_worst_region"}
+
+    outcome = scored(write_table(tmp_path / "data", ROWS), tmp_path, known=known, task="clustering")
+
+    assert "nmi_worst_region" in outcome.metrics
+    assert "acc_worst_region" not in outcome.metrics
+
+
 def test_without_a_column_nothing_changes(tmp_path):
     assert "groups" not in scored(write_table(tmp_path / "data", ROWS), tmp_path).details
 

@@ -2,7 +2,9 @@ import json
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file, save_file
 
+from eyechart import evaluate
 from eyechart.datasets.wds.webdataset import open_webdataset
 from eyechart.errors import DataError, UsageError
 from eyechart.inference.embeddings import StoredEmbeddings
@@ -125,6 +127,26 @@ class TestClassification:
 
         with pytest.raises(DataError, match="does not fit 2 classes"):
             run(ZeroshotClassification(), material(other, tmp_path), load_clfs=[str(path)])
+
+    def test_a_classifier_of_another_model_is_refused(self, tmp_path):
+        root, path = write_classification(tmp_path / "data", n=12), tmp_path / "classes.safetensors"
+        save_file({"classifier": np.eye(3, DIM + 1, dtype=np.float32)}, path)
+
+        with pytest.raises(DataError, match=f"has {DIM + 1} dimensions and the model {DIM}"):
+            run(ZeroshotClassification(), material(root, tmp_path), load_clfs=[str(path)])
+
+    def test_a_result_of_a_classifier_that_has_changed_since_is_not_taken_for_todays(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        tiny = {"model_type": "onnx", "model": ["eyechart-tiny"], "dataset": ["demo/garments"], "limit": 50}
+        loaded = tiny | {"load_clfs": ["classes.safetensors"], "skip_existing": True}
+        evaluate(**tiny, save_clf="classes.safetensors", output="own.json")
+        [first] = evaluate(**loaded, output="loaded.json")
+        classes = load_file("classes.safetensors")["classifier"]
+        save_file({"classifier": np.ascontiguousarray(classes[::-1])}, "classes.safetensors")
+
+        [again], [fresh] = (evaluate(**loaded, output=output) for output in ("loaded.json", "fresh.json"))
+
+        assert again.metrics == fresh.metrics != first.metrics
 
     def test_class_specific_prompts_are_used(self, tmp_path):
         root, path, encoder = write_classification(tmp_path / "data"), tmp_path / "cupl.json", random_encoder()

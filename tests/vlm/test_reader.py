@@ -169,6 +169,17 @@ def test_other_code_is_another_signature(own):
     assert opened("python:plain_bench:Plain").signature() != before
 
 
+def test_other_code_in_what_a_class_imports_is_another_signature(own):
+    helper = own.with_name("plain_helper.py")
+    helper.write_text("LEVEL = 1.0\n")
+    own.write_text(f"import plain_helper\n{OWN}".replace("1.0", "plain_helper.LEVEL"))
+    before = opened("python:plain_bench:Plain").signature()
+    same = opened("python:plain_bench:Plain").signature()
+    helper.write_text("LEVEL = 0.0\n")
+
+    assert opened("python:plain_bench:Plain").signature() != before == same
+
+
 def test_code_that_cannot_be_looked_at_is_not_known_to_be_the_same(lmu_data):
     space = {"__name__": "nowhere"}
     exec(compile(OWN, "<cell>", "exec"), space)  # noqa: S102 - our own text, as a notebook runs it

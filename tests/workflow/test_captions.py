@@ -12,6 +12,7 @@ from PIL import Image
 from eyechart import run_task
 from eyechart.api.errors import BudgetExceededError, KeyRefusedError, ModelNotServedError, UnreachableError
 from eyechart.errors import DataError, UsageError
+from eyechart.tasks.image_caption import data_folder
 from support.data import noise_image, write_classification
 from support.openai_server import OpenAIServer, Status, first_attempts
 from support.retrieval_data import caption_config, many_images, read_rows, write_queries
@@ -176,6 +177,13 @@ def test_a_later_run_asks_only_for_what_is_missing(custom):
 
     assert result.facts["conversion_successful"] is True
     assert (result.details["from_store"], result.details["asked"], len(later)) == (4, 1, 1)
+
+
+def test_two_datasets_never_share_a_folder_of_captions():
+    names = ("set", "set_image_caption", "my_image_caption_set", "my_set")
+
+    assert len({data_folder(Path(f"m/{name}_image_caption.json")) for name in names}) == len(names)
+    assert data_folder(Path("m/set_image_caption_de.json")) == Path("m/set_de/retrieval_data")
 
 
 def test_equal_images_are_paid_once(here):

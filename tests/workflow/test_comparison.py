@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from eyechart import run_task
+from eyechart.api.errors import BudgetExceededError
 from eyechart.compat.evalscope.comparison import Way, compare
 from eyechart.errors import EyechartError, UsageError
+from eyechart.results import read_result
 from support.clipart import describe, write_clipart
 from support.openai_server import OpenAIServer
 from support.text_models import minilm
@@ -173,6 +175,29 @@ def test_nothing_is_searched_when_its_server_is_gone(here):
         run_task(config(server, data))  # nobody serves the reranker
 
     assert not server.paid
+
+
+def test_captions_and_results_of_an_earlier_run_do_not_stand_in_for_those_that_fail(here):
+    data = write_clipart(Path("drawings"), 5)
+    with OpenAIServer(models=("scripted-vlm", "scripted-reranker"), answer=describe) as server:
+        *_, first = run_task(config(server, data))
+        longer = config(server, data, max_requests=2)
+        longer["eval_config"]["eval"]["caption_models"][0]["prompt"] = "Describe it at length"
+        with pytest.raises(BudgetExceededError):
+            run_task(longer)
+
+    assert [row["model"] for row in table(here)["rows"]] == ["eyechart-tiny"]
+    assert "2 of the ways failed" in Path("outputs/custom_retrieval_comparison.md").read_text()
+    assert read_result(first.path).details["caption_prompt"] == "Describe it"
+
+
+def test_two_configs_of_one_run_do_not_write_one_result(here):
+    data = write_clipart(Path("drawings"), 5)
+    evaluated = {"dataset_name": "custom", "data_dir": data, "models": [{"model_name": "eyechart-tiny"}]}
+    configs = [{"eval_config": {"tool": "clip_benchmark", "eval": {**evaluated, "limit": n}}} for n in (3, 4)]
+
+    with pytest.raises(UsageError, match="Two jobs would write"):
+        run_task(configs)
 
 
 def test_a_dry_run_only_counts_captions(here):

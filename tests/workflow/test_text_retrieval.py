@@ -14,6 +14,7 @@ from eyechart.errors import DataError, ModelError, UsageError
 from eyechart.inference.embeddings import StoredEmbeddings
 from eyechart.io.files import cache_root
 from eyechart.models.registry import open_model
+from eyechart.models.rerankers.cross_encoder import CrossEncoderReranker
 from eyechart.store.vectors import EmbeddingStore
 from eyechart.types import Document, MeanOf, ModelSpec, TextCollection
 from support.clipart import ROWS
@@ -394,6 +395,18 @@ def test_a_rerank_request_that_is_refused_is_an_error_not_a_number(data):
             run_task(config([local(), remote(server, is_cross_encoder=True)]))
 
     assert Path("outputs/model/CustomRetrieval_text_retrieval.json").exists()  # the first stage is done and saved
+
+
+@pytest.mark.parametrize("scores", [[np.nan, 1.0, 0.5], [1.0], None])
+def test_a_reranker_that_leaves_documents_without_a_score_is_refused(data, monkeypatch, scores):
+    def some(self, shortlists, keep):
+        yield from ((one.id, scores or [0.5] * 3) for one in shortlists if scores or one.id != "0")
+
+    monkeypatch.setattr(CrossEncoderReranker, "score", some)
+    folder = save_tiny_cross_encoder(Path("cross"))
+
+    with pytest.raises(ModelError, match="no usable scores"):
+        run_task(config([local(), local(folder, is_cross_encoder=True)], top_k=3, limits=4))
 
 
 def test_queries_without_an_answer_and_answers_that_are_not_there_are_counted(data):

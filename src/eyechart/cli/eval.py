@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -244,7 +245,7 @@ def _start(args: argparse.Namespace, jobs: list[Job], config: Config, progress: 
 
 def run(args: argparse.Namespace) -> int:
     """Plan, run, and show a table."""
-    from eyechart.cli.show import show_profiles, show_reports
+    from eyechart.cli.show import MOST, show_profiles, show_reports
     from eyechart.config import make_config
     from eyechart.io.progress import choose_progress
     from eyechart.io.progress_file import ProgressFile
@@ -260,7 +261,8 @@ def run(args: argparse.Namespace) -> int:
     folder = jobs[0].output.parent if jobs else Path()
     with ProgressFile(choose_progress(quiet=args.quiet), folder, len(jobs)) as progress:
         for number, report in enumerate(_start(args, jobs, config, progress), 1):
-            reports.append(report)
+            # Of thousands of results that are there already, no more are kept in memory than the table will show.
+            reports.append(replace(report, result=None) if report.skipped and number > MOST else report)
             progress.job_done(skipped=report.skipped)
             ended = "skipped, done before" if report.skipped else f"-> {report.job.output}"
             state = "failed" if report.error else ended

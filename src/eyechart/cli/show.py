@@ -21,17 +21,17 @@ TEXT_METRICS = ("ndcg_at_10", "mrr_at_10", "map_at_10", "recall_at_1", "recall_a
 
 def show_reports(reports: Sequence[JobReport], *, quiet: bool) -> None:
     """Print results with intervals and chance, then what was noticed and what failed."""
-    new_first = sorted(reports, key=lambda report: report.skipped)
-    results = [report.result for report in new_first if report.result is not None]
+    done = sorted((report for report in reports if report.error is None), key=lambda report: report.skipped)
+    results = [report.result for report in done[:MOST] if report.result is not None]
     if quiet or not results:
         return
     console = make_console(soft_wrap=True)
-    for line in result_lines(results[:MOST]):
+    for line in result_lines(results):
         console.print(line, style="" if line.startswith("  ") else "bold")
-    if len(results) > MOST:
-        more = len(results) - MOST
+    if len(done) > len(results):
+        more = len(done) - len(results)
         console.print(f"and {more} more results: `eyechart build` and `eyechart report` show all of a folder")
-    for line in dict.fromkeys(_notes(results[:MOST])):
+    for line in dict.fromkeys(_notes(results)):
         console.print(line, style="yellow")
 
 

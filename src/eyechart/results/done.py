@@ -21,8 +21,6 @@ def is_done(job: Job, now: Mapping[str, str | None]) -> tuple[Result | None, str
         job: What is to be done.
         now: What the job would be made from now: the identities of settings, model, data and code.
     """
-    if not job.output.exists():
-        return None, "no result yet"
     try:
         result = read_result(job.output)
     except ResultError as error:

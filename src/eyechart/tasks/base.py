@@ -4,79 +4,26 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, NoReturn, Protocol, Self
+from typing import Any, ClassVar, NoReturn, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from eyechart.errors import DataError, UsageError
+from eyechart.inference.answers import StoredAnswers
+from eyechart.inference.embeddings import StoredEmbeddings
 from eyechart.io.code import code_digest
 from eyechart.io.progress import NoProgress, Progress
-from eyechart.manifest import Embedded, Entry, Failure, Manifest
-from eyechart.metrics.vectors import Vectors
-from eyechart.types import (
-    Answer,
-    DatasetInfo,
-    Kind,
-    ModelCard,
-    ModelSpec,
-    Notice,
-    OnError,
-    Outcome,
-    Prompt,
-    RecordForm,
-    Role,
-)
-
-
-class Embeddings(Protocol):
-    """A model behind the store: what is known is read, what is missing is computed and kept."""
-
-    @property
-    def card(self) -> ModelCard:
-        """Describe the model."""
-        ...
-
-    def images(self, manifest: Manifest) -> Embedded:
-        """Embed the images of a manifest."""
-        ...
-
-    def texts(self, texts: Sequence[str], *, language: str = "en") -> Vectors:
-        """Embed texts, each distinct one once, in the order given."""
-        ...
-
-    def notices(self) -> Sequence[Notice]:
-        """Return what was noticed so far, such as truncated texts."""
-        ...
+from eyechart.manifest import Entry, Failure, Manifest
+from eyechart.types import Answer, DatasetInfo, Kind, ModelSpec, OnError, Outcome, RecordForm, Role
 
 
 def no_other(part: str) -> NoReturn:
     """Stand for the further models of a job that has none."""
     raise UsageError(f"This job has no {part}.")
-
-
-class Answers(Protocol):
-    """A generator behind the store: what was answered once is read, what is missing is generated and kept."""
-
-    @property
-    def card(self) -> ModelCard:
-        """Describe the generator."""
-        ...
-
-    def generate(self, prompts: Iterable[Prompt], repeat: int = 0) -> Iterable[tuple[str, Answer]]:
-        """Answer prompts in any order, each with its id; another ``repeat`` answers the same prompts once more."""
-        ...
-
-    def notices(self) -> Sequence[Notice]:
-        """Return what was noticed so far, such as damaged answers."""
-        ...
-
-    def spent(self) -> Mapping[str, int]:
-        """Return how many prompts were answered from the store and anew, and what that has cost."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -85,13 +32,13 @@ class Material:
 
     manifest: Manifest
     model: Any
-    """The job's model behind its store: `Embeddings` or `Answers`, whichever the task needs."""
+    """The job's model behind its store: `StoredEmbeddings` or `StoredAnswers`, whichever the task needs."""
     open_split: Callable[[str], Manifest]
     """Lists another split of the same dataset; the task names those that it needs in ``splits``."""
     output: Path
     """Where the result goes; what else a task leaves goes beside it."""
     open_other: Callable[[str], Any] = no_other
-    """Opens a further model of the job by its part in the task: a judge (`Answers`), a reranker."""
+    """Opens a further model of the job by its part in the task: a judge, a reranker."""
     others: Collection[str] = ()
     """The parts for which the job has a further model."""
     device: str = "auto"
@@ -100,15 +47,15 @@ class Material:
     progress: Progress = field(default_factory=NoProgress)
 
     @property
-    def encoder(self) -> Embeddings:
+    def encoder(self) -> StoredEmbeddings:
         """Return the model of a task that needs an encoder."""
-        model: Embeddings = self.model
+        model: StoredEmbeddings = self.model
         return model
 
     @property
-    def generator(self) -> Answers:
+    def generator(self) -> StoredAnswers:
         """Return the model of a task that needs a generator."""
-        model: Answers = self.model
+        model: StoredAnswers = self.model
         return model
 
     def split(self, name: str) -> Material:
@@ -149,8 +96,8 @@ class Prediction:
 
     def only(self, keep: NDArray[np.int64]) -> Self:
         """Return the prediction for the samples at the positions ``keep``, to be scored alone."""
-        own = {name: getattr(self, name)[keep] for name in self.rows}
-        return dataclasses.replace(self, entries=tuple(self.entries[i] for i in keep), failures=(), **own)
+        own = {name: _take(getattr(self, name), keep) for name in ("entries", *self.rows)}
+        return dataclasses.replace(self, failures=(), **own)
 
 
 class Task(ABC):
@@ -227,7 +174,7 @@ class Task(ABC):
         """Refuse a family whose models cannot do this task, before anything expensive."""
 
     def reads(self, output: Path, settings: Mapping[str, Any]) -> tuple[Path, ...]:  # noqa: ARG002 - for few
-        """Name the files beside the output that the numbers are made of, where they are not made of the dataset."""
+        """Name the files that the numbers are made of besides the dataset: their content is part of the identity."""
         return ()
 
     @abstractmethod
@@ -237,6 +184,10 @@ class Task(ABC):
     @abstractmethod
     def score(self, prediction: Any, settings: Mapping[str, Any]) -> Outcome:
         """Compute metrics and records."""
+
+
+def _take(rows: Any, keep: NDArray[np.int64]) -> Any:
+    return rows[keep] if isinstance(rows, np.ndarray) else tuple(rows[i] for i in keep)
 
 
 def need_samples(prediction: Prediction) -> None:

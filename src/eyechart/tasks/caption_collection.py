@@ -3,33 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from eyechart.manifest import Manifest
 from eyechart.types import Answer, Document, TextCollection
 
 
-@dataclass(frozen=True)
-class Captions:
-    """A caption for each image that got one."""
-
-    positions: tuple[int, ...]
-    """Where each captioned image stands in the manifest: the document ids."""
-    answers: tuple[Answer, ...]
-    sources: Mapping[str, str]
-    """Where each image came from, by its id."""
-
-
-def as_collection(captions: Captions, manifest: Manifest) -> TextCollection:
+def as_collection(captions: Mapping[int, Answer], sources: Mapping[str, str], manifest: Manifest) -> TextCollection:
     """Make the text retrieval data: captions are documents, the images' own texts are queries.
 
     Document ids are the positions of the images, query ids a running number, as in EvalScope. An image without a
     caption keeps its queries: nothing can find it, and that counts. Of a classification dataset, the class names are
     the queries and all images of the class are relevant.
+
+    Args:
+        captions: The captions, by the positions of their images in the manifest.
+        sources: Where each image came from, by its id.
+        manifest: The images.
     """
     documents = tuple(
-        Document(str(position), answer.text.strip(), _traces(manifest.entries[position].id, captions.sources))
-        for position, answer in zip(captions.positions, captions.answers, strict=True)
+        Document(str(position), answer.text.strip(), _traces(manifest.entries[position].id, sources))
+        for position, answer in captions.items()
     )
     asked = list(_queries(manifest))
     queries = tuple(Document(str(i), text, _owner(manifest, found)) for i, (text, found) in enumerate(asked))

@@ -10,13 +10,12 @@ import numpy as np
 
 from eyechart import stats
 from eyechart.errors import DataError
-from eyechart.io.progress import bar_each
 from eyechart.manifest import Failure
 from eyechart.metrics.captions import cider, rouge_l, score_captions
 from eyechart.metrics.java_captions import score_with_java, why_not
 from eyechart.metrics.ptb import ptb_tokens
 from eyechart.tasks.base import Material, Prediction, Task, need_samples
-from eyechart.tasks.image_caption import prompts
+from eyechart.tasks.image_caption import caption_answers, prompts
 from eyechart.tasks.labelled import wants_full
 from eyechart.tasks.measured import measured
 from eyechart.types import MeanOf, Metric, Notice, Outcome
@@ -32,15 +31,9 @@ LARGEST = {"ROUGE_L": 1.0, "CIDEr": 10.0}
 class CaptionsPrediction(Prediction):
     """One caption per image."""
 
+    rows = ("captions",)
+
     captions: tuple[str, ...]
-
-    rows = ()
-
-    def only(self, keep: np.ndarray) -> CaptionsPrediction:
-        """Return the prediction for some images."""
-        return CaptionsPrediction(
-            self.info, tuple(self.entries[i] for i in keep), (), tuple(self.captions[i] for i in keep)
-        )
 
 
 class Captioning(Task):
@@ -66,8 +59,7 @@ class Captioning(Task):
     def predict(self, material: Material, settings: Mapping[str, Any]) -> CaptionsPrediction:
         """Generate a caption for every image; answers are stored, so a second run generates nothing."""
         manifest = material.manifest
-        with material.progress.step(f"captions of {manifest.info.name}", len(manifest)) as bar:
-            answers = dict(bar_each(material.generator.generate(prompts(manifest, settings["prompt"])), bar))
+        answers = caption_answers(material, prompts(manifest, settings["prompt"]))
         failures = [Failure(entry.id, answers[entry.id].error) for entry in manifest.entries if answers[entry.id].error]
         if failures and material.on_error == "fail":
             raise DataError(

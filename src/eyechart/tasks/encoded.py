@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,18 @@ class EncodedImages:
     failures: tuple[Failure, ...]
     notices: tuple[Notice, ...]
 
+    def without(self, lost: Mapping[str, str]) -> EncodedImages:
+        """Return the images but some, which failed for a reason of their own: the reasons by id."""
+        kept = np.array([i for i, entry in enumerate(self.entries) if entry.id not in lost], np.int64)
+        failures = (Failure(name, reason) for name, reason in lost.items())
+        return replace(
+            self,
+            vectors=self.vectors[kept],
+            digests=self.digests[kept],
+            entries=tuple(self.entries[i] for i in kept),
+            failures=(*self.failures, *failures),
+        )
+
 
 def encode_images(material: Material, manifest: Manifest | None = None, *, normalize: bool = True) -> EncodedImages:
     """Encode the images of a split, by default of the one that is scored, to unit vectors."""
@@ -47,6 +59,14 @@ def encode_texts(
     vectors = unit(given)  # also refuses what is no number
     usable, notices = _that_say_something(vectors, "texts", texts)
     return usable if normalize or usable is not vectors else given, notices
+
+
+def encode_own_texts(
+    material: Material, entries: Sequence[Entry]
+) -> tuple[Vectors, NDArray[np.int64], tuple[Notice, ...]]:
+    """Encode the texts of samples, sample after sample; also return the position of the sample that each belongs to."""
+    vectors, notices = encode_texts(material, [text for entry in entries for text in entry.texts])
+    return vectors, np.repeat(np.arange(len(entries)), [len(entry.texts) for entry in entries]), notices
 
 
 def _that_say_something(vectors: Vectors, what: str, contents: Iterable[object]) -> tuple[Vectors, tuple[Notice, ...]]:

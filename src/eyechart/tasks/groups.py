@@ -60,8 +60,9 @@ def score_with_groups(task: Task, prediction: Prediction, settings: Mapping[str,
         skipped = {str(value) for value in rule.get("skip", ())}
         worst = _worst([found for group, found in scored.items() if group not in skipped], outcome.metrics)
         metrics |= {f"{name}_worst_{column}": metric for name, metric in worst.items()}
-        if rule.get("metric"):
-            metrics[rule["metric"]] = worst[f"acc{rule.get('k', 1)}"]
+        accuracy = worst.get(f"acc{rule.get('k', 1)}")
+        if rule.get("metric") and accuracy is not None:  # not every task that reads the dataset has an accuracy
+            metrics[rule["metric"]] = accuracy
     details = {**outcome.details, "groups": tables} if tables else outcome.details
     return replace(outcome, metrics=metrics, notices=tuple(notices), details=details)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -18,7 +18,7 @@ from eyechart.errors import DataError
 from eyechart.io.progress import bar_each
 from eyechart.manifest import Failure, Manifest
 from eyechart.tasks.base import Material, Prediction, Task
-from eyechart.tasks.caption_collection import Captions, as_collection
+from eyechart.tasks.caption_collection import as_collection
 from eyechart.types import Answer, Message, Metric, Notice, Outcome, Prompt
 
 PROMPT = (
@@ -32,7 +32,8 @@ PROMPT = (
 class CaptionPrediction(Prediction):
     """A caption for each image that got one, and the files that were made of them."""
 
-    captions: Captions
+    captions: Mapping[int, Answer]
+    """By the positions of the images in the manifest, which are the documents' ids."""
     folder: Path
     """Where the text retrieval data are."""
     details: Mapping[str, Any]
@@ -74,20 +75,17 @@ class ImageCaption(Task):
         """Caption every image and write the data; those that fail after all tries, or get none, are listed."""
         manifest, prompt = material.manifest, settings["prompt"]
         sources: dict[str, str] = {}
-        with material.progress.step(f"captions of {manifest.info.name}", len(manifest)) as bar:
-            asked = _noting_sources(prompts(manifest, prompt), sources)
-            answers = dict(bar_each(material.generator.generate(asked), bar))
-        good = [i for i, entry in enumerate(manifest.entries) if self.keeps(answers[entry.id])]
-        entries = manifest.take(np.array(good, np.int64))
-        captions = Captions(tuple(good), tuple(answers[entry.id] for entry in entries), sources)
-        collection = as_collection(captions, manifest)
+        answers = caption_answers(material, _noting_sources(prompts(manifest, prompt), sources))
+        said = {i: answers[entry.id] for i, entry in enumerate(manifest.entries)}
+        captions = {i: answer for i, answer in said.items() if self.keeps(answer)}
+        collection = as_collection(captions, sources, manifest)
         folder = data_folder(material.output)
         write_collection(collection, folder)
         _link(material.output, folder)
-        missing = [entry for entry in manifest.entries if not self.keeps(answers[entry.id])]
+        missing = [entry for i, entry in enumerate(manifest.entries) if i not in captions]
         return CaptionPrediction(
             info=manifest.info,
-            entries=entries,
+            entries=manifest.take(np.array(list(captions), np.int64)),
             failures=tuple(Failure(entry.id, _reason(answers[entry.id])) for entry in missing),
             captions=captions,
             folder=folder,
@@ -104,7 +102,7 @@ class ImageCaption(Task):
     def score(self, prediction: CaptionPrediction, settings: Mapping[str, Any]) -> Outcome:  # noqa: ARG002 - no choice
         """Count; a caption has no score of its own."""
         listed = len(prediction.entries) + len(prediction.failures)
-        cut = sum(answer.finish_reason == "length" for answer in prediction.captions.answers)
+        cut = sum(answer.finish_reason == "length" for answer in prediction.captions.values())
         notices = [Notice("cut_captions", cut, f"{cut} captions were cut at the longest answer.")] if cut else []
         successful = not prediction.failures and not prediction.unread
         return Outcome(
@@ -128,9 +126,17 @@ def prompts(manifest: Manifest, prompt: str) -> Iterator[Prompt]:
             yield Prompt(sample.id, (Message("user", (sample.need_image(), prompt)),))
 
 
+def caption_answers(material: Material, asked: Iterable[Prompt]) -> dict[str, Answer]:
+    """Let the generator describe images; return what it said to each, or why it did not, by the sample's id."""
+    with material.progress.step(f"captions of {material.info.name}", len(material.manifest)) as bar:
+        return dict(bar_each(material.generator.generate(asked), bar))
+
+
 def data_folder(output: Path) -> Path:
     """Return where the text retrieval data of a result go: beside it, in a folder with the dataset's name."""
-    return output.parent / output.stem.replace(f"_{ImageCaption.name}", "") / "retrieval_data"
+    # The last one is the task's, should the dataset's name hold it too.
+    before, _, after = output.stem.rpartition(f"_{ImageCaption.name}")
+    return output.parent / f"{before}{after}" / "retrieval_data"
 
 
 def _noting_sources(asked: Iterator[Prompt], sources: dict[str, str]) -> Iterator[Prompt]:
@@ -163,8 +169,7 @@ def _reason(answer: Answer) -> str:
 
 
 def _records(prediction: CaptionPrediction) -> Iterator[dict[str, Any]]:
-    captions = prediction.captions
-    for entry, position, answer in zip(prediction.entries, captions.positions, captions.answers, strict=True):
+    for entry, (position, answer) in zip(prediction.entries, prediction.captions.items(), strict=True):
         yield {
             "id": entry.id,
             "corpus_id": position,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -11,11 +12,11 @@ from numpy.typing import NDArray
 
 from eyechart import stats
 from eyechart.errors import DataError
-from eyechart.manifest import Entry, Failure
+from eyechart.manifest import Entry
 from eyechart.metrics.selection import chance_choice, chance_jaccard, choose, jaccard, pair_scores
 from eyechart.metrics.vectors import Vectors
 from eyechart.tasks.base import Material, Prediction, Task, need_samples
-from eyechart.tasks.encoded import encode_images, encode_texts
+from eyechart.tasks.encoded import encode_images, encode_own_texts
 from eyechart.tasks.measured import measured
 from eyechart.types import MeanOf, Metric, Notice, Outcome
 
@@ -76,17 +77,15 @@ class ImageCaptionSelection(Task):
     def predict(self, material: Material, settings: Mapping[str, Any]) -> SelectionPrediction:  # noqa: ARG002
         """Embed images and candidates; a question that lost an image is left out as a whole."""
         images = encode_images(material)
-        lost = _incomplete(images.entries)
-        kept = np.array([i for i, entry in enumerate(images.entries) if entry.id not in lost], np.int64)
-        whole = tuple(images.entries[i] for i in kept)
-        texts, notices = encode_texts(material, [text for entry in whole for text in entry.texts])
+        images = images.without(_incomplete(images.entries))
+        texts, owner, notices = encode_own_texts(material, images.entries)
         return SelectionPrediction(
             info=material.info,
-            entries=whole,
-            failures=(*images.failures, *lost.values()),
-            images=images.vectors[kept],
+            entries=images.entries,
+            failures=images.failures,
+            images=images.vectors,
             texts=texts,
-            owner=np.repeat(np.arange(len(whole)), [len(entry.texts) for entry in whole]),
+            owner=owner,
             notices=(*images.notices, *notices),
         )
 
@@ -142,13 +141,11 @@ def _question_of(entry: Entry) -> str:
     return str(entry.meta.get("question", entry.id))
 
 
-def _incomplete(entries: Sequence[Entry]) -> dict[str, Failure]:
+def _incomplete(entries: Sequence[Entry]) -> dict[str, str]:
     """Find the samples whose question lacks an image: one that failed, or that ``--limit`` cut off."""
-    found: dict[str, int] = {}
-    for entry in entries:
-        found[_question_of(entry)] = found.get(_question_of(entry), 0) + 1
+    found = Counter(map(_question_of, entries))
     return {
-        entry.id: Failure(entry.id, f"question {_question_of(entry)} lacks another image")
+        entry.id: f"question {_question_of(entry)} lacks another image"
         for entry in entries
         if found[_question_of(entry)] < entry.meta.get("images", 1)
     }

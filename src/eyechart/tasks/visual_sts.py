@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 
 from eyechart import stats
 from eyechart.errors import DataError
-from eyechart.manifest import Entry, Failure
+from eyechart.manifest import Entry
 from eyechart.metrics.correlation import pearson, spearman
 from eyechart.metrics.vectors import Vectors
 from eyechart.tasks.base import Material, Prediction, Task, need_samples
 from eyechart.tasks.encoded import encode_images
+from eyechart.tasks.measured import measured
 from eyechart.types import Metric, Notice, Outcome
 
 
@@ -39,15 +40,8 @@ class VisualSts(Task):
     def predict(self, material: Material, settings: Mapping[str, Any]) -> SimilarityPrediction:  # noqa: ARG002
         """Embed the images; a pair that lost one is left out."""
         images = encode_images(material)
-        lost = _halves(images.entries)
-        kept = np.array([i for i, entry in enumerate(images.entries) if entry.id not in lost], np.int64)
-        return SimilarityPrediction(
-            info=material.info,
-            entries=tuple(images.entries[i] for i in kept),
-            failures=(*images.failures, *lost.values()),
-            images=images.vectors[kept],
-            notices=images.notices,
-        )
+        images = images.without(_halves(images.entries))
+        return SimilarityPrediction(material.info, images.entries, images.failures, images.vectors, images.notices)
 
     def score(self, prediction: SimilarityPrediction, settings: Mapping[str, Any]) -> Outcome:  # noqa: ARG002
         """Correlate over pairs."""
@@ -75,8 +69,8 @@ def _correlation(
     measure: Callable[[NDArray[Any], NDArray[Any]], float], cosines: NDArray[np.float32], truth: NDArray[np.float64]
 ) -> Metric:
     """Compute a correlation with its interval."""
-    low, high = stats.correlation_interval(cosines, truth, of_ranks=measure is spearman) or (None, None)
-    return Metric(measure(cosines, truth), low, high, 0.0, len(truth))
+    interval = stats.correlation_interval(cosines, truth, of_ranks=measure is spearman)
+    return measured(measure(cosines, truth), interval, chance=0.0, n=len(truth))
 
 
 def _pairs(entries: tuple[Entry, ...]) -> dict[str, list[int]]:
@@ -86,7 +80,7 @@ def _pairs(entries: tuple[Entry, ...]) -> dict[str, list[int]]:
     return found
 
 
-def _halves(entries: tuple[Entry, ...]) -> dict[str, Failure]:
+def _halves(entries: tuple[Entry, ...]) -> dict[str, str]:
     """Find samples whose partner failed or was cut off by ``--limit``."""
     alone = [places[0] for places in _pairs(entries).values() if len(places) == 1]
-    return {entries[i].id: Failure(entries[i].id, "the other image of the pair is missing") for i in alone}
+    return {entries[i].id: "the other image of the pair is missing" for i in alone}

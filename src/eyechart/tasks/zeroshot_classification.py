@@ -97,6 +97,10 @@ class ZeroshotClassification(Task):
         for path in settings.get("load_clfs") or ():
             classifier_files.check_exists(Path(path))
 
+    def reads(self, output: Path, settings: Mapping[str, Any]) -> tuple[Path, ...]:  # noqa: ARG002 - they may be anywhere
+        """Name the classifiers that are loaded."""
+        return tuple(Path(path) for path in settings.get("load_clfs", ()))
+
     def predict(self, material: Material, settings: Mapping[str, Any]) -> ClassificationPrediction:
         """Embed the images and make one vector per class."""
         info, place = material.info, None
@@ -106,6 +110,11 @@ class ZeroshotClassification(Task):
             duplicates = None
         classes, templates, notices = self._classes(info, material, settings)
         images = encode_images(material)
+        if images.entries and classes.shape[1] != images.vectors.shape[1]:
+            raise DataError(
+                f"The classifier has {classes.shape[1]} dimensions and the model {images.vectors.shape[1]}.",
+                advice="--load_clfs takes files that --save_clf wrote with the same model.",
+            )
         return ClassificationPrediction(
             info=info,
             entries=images.entries if place is None else tuple(_renumbered(entry, place) for entry in images.entries),

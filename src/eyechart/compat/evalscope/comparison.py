@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from eyechart import stats
 from eyechart.compat.evalscope.layout import file_name
 from eyechart.io.cells import csv_text, one_line
 from eyechart.io.files import write_atomic
-from eyechart.results import Result, read_result, to_json
+from eyechart.results import read_result, to_json
 from eyechart.tasks.retrieval.text_retrieval import TextRetrieval
 
 Key = tuple[str, int]
@@ -76,9 +76,9 @@ class ComparisonPlan:
     ks: tuple[int, ...]
 
 
-def write_comparison(plan: ComparisonPlan, log: logging.Logger) -> None:
-    """Write the table as Markdown, CSV and JSON."""
-    ways = [read_way(path) for path in plan.outputs if path.is_file()]
+def write_comparison(plan: ComparisonPlan, lost: Collection[Path], log: logging.Logger) -> None:
+    """Write the table as Markdown, CSV and JSON; of results but those that are lost."""
+    ways = [read_way(path) for path in plan.outputs if path not in lost]
     if not ways:
         return
     table = compare(plan.dataset, ways, plan.ks)
@@ -93,30 +93,15 @@ def write_comparison(plan: ComparisonPlan, log: logging.Logger) -> None:
 def read_way(path: Path) -> Way:
     """Read the ranks of a result, from its records."""
     result = read_result(path)
-    if result.task == TextRetrieval.name:
-        return Way("captions", result.model, _text_ranks(result), path)
-    return Way("images", result.model, _image_ranks(result), path)
-
-
-def _text_ranks(result: Result) -> dict[Key, float]:
-    seen: Counter[str] = Counter()
-    ranks: dict[Key, float] = {}
-    for record in result.iter_records():
-        image = str(record["image_id"])
-        ranks[image, seen[image]] = np.inf if record["rank"] is None else float(record["rank"])
-        seen[image] += 1
-    return ranks
-
-
-def _image_ranks(result: Result) -> dict[Key, float]:
+    in_captions = result.task == TextRetrieval.name
     seen: Counter[str] = Counter()
     ranks: dict[Key, float] = {}
     for record in result.iter_records():
         if record["query"] == "text" and str(record["text"]).strip():
-            image = str(record["image"])
-            ranks[image, seen[image]] = float(record["rank"])
+            image = str(record["image_id" if in_captions else "image"])
+            ranks[image, seen[image]] = np.inf if record["rank"] is None else float(record["rank"])
             seen[image] += 1
-    return ranks
+    return Way("captions" if in_captions else "images", result.model, ranks, path)
 
 
 def compare(dataset: str, ways: Sequence[Way], ks: Sequence[int]) -> RetrievalComparison:

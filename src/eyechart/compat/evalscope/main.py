@@ -17,12 +17,13 @@ from eyechart.compat.evalscope.probe import probe_servers
 from eyechart.compat.evalscope.schema import CAPTION
 from eyechart.compat.evalscope.secrets import redacted, secrets_in
 from eyechart.compat.evalscope.translate import Translation, Translator
-from eyechart.errors import EyechartError
+from eyechart.errors import DataError, EyechartError
 from eyechart.io.files import write_atomic
 from eyechart.io.progress import Progress, choose_progress
 from eyechart.results import Result
-from eyechart.run import JobReport, results_of, run_jobs
+from eyechart.run import JobReport, results_of, run_or_skip
 from eyechart.session import Session
+from eyechart.tasks.image_caption import data_folder
 
 
 def run_task(task_cfg: object, progress: Progress | None = None) -> list[Result]:
@@ -63,18 +64,36 @@ def run_configs(configs: Sequence[TaskConfig], progress: Progress | None = None)
         for folder, plan in plans:
             with _logged(logs[folder]):
                 probe_servers(plan, session)
+        lost: set[Path] = set()
         for folder, plan in plans:
             with _logged(logs[folder]):
-                yield from map(partial(_note, logs[folder]), _reports(plan, session))
+                yield from map(partial(_note, logs[folder]), _reports(plan, session, lost))
                 for table in () if plan.dry_run else plan.comparisons:
-                    write_comparison(table, logs[folder])
+                    write_comparison(table, lost, logs[folder])
 
 
-def _reports(plan: Translation, session: Session) -> Iterator[JobReport]:
-    """Do the jobs; or only estimate what captions would cost."""
-    if plan.dry_run:
-        return (JobReport(job, result=estimate(job, session)) for job in plan.jobs if job.task == CAPTION)
-    return run_jobs(plan.jobs, session, skip_existing=plan.skip_existing)
+def _reports(plan: Translation, session: Session, lost: set[Path]) -> Iterator[JobReport]:
+    """Do the jobs; or only estimate what captions would cost.
+
+    Args:
+        plan: The jobs.
+        session: What they share.
+        lost: Gets the results and folders of captions that were not written. An older run may have left others there,
+            which nobody may read in their place.
+    """
+    for job in plan.jobs:
+        if plan.dry_run:
+            if job.task == CAPTION:
+                yield JobReport(job, result=estimate(job, session))
+            continue
+        if Path(job.dataset.root).resolve() in lost:
+            error = DataError(f"The captions in {job.dataset.root} could not be written: there is nothing to search.")
+            report = JobReport(job, error=error)
+        else:
+            report = run_or_skip(job, session, skip_existing=plan.skip_existing)
+        if report.error is not None:
+            lost |= {job.output, data_folder(job.output).resolve()}
+        yield report
 
 
 def write_config(configs: Sequence[TaskConfig], path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,8 @@ from pydantic import BaseModel, ValidationError
 from eyechart.compat.evalscope import schema
 from eyechart.compat.evalscope.names import normalise
 from eyechart.compat.evalscope.schema import TaskConfig
-from eyechart.errors import UsageError, nearest
+from eyechart.config import explain
+from eyechart.errors import UsageError
 from eyechart.io.plain_values import TooMuchError, read_json, read_yaml
 
 SUFFIXES = (".yaml", ".yml", ".json")
@@ -92,23 +93,14 @@ def _check(values: Mapping[str, Any]) -> TaskConfig:
     try:
         return TaskConfig(**named)
     except ValidationError as error:
-        raise UsageError("\n".join(_problem(problem) for problem in _problems(error))) from None
+        raise UsageError(explain(error, _names_in, hidden=TOOLS)) from None
 
 
-def _problems(error: ValidationError) -> list[Any]:
-    return list(error.errors(include_input=False, include_url=False, include_context=False))
-
-
-def _problem(problem: Any) -> str:
-    """Write one problem for people: where, what, and the nearest name for an unknown key. Values are not repeated."""
-    tool = next((part for part in problem["loc"] if part in TOOLS), "")
-    path = [str(part) for part in problem["loc"] if part != tool]
-    where = ".".join(path)
-    if problem["type"] != "extra_forbidden":
-        return f"{where}: {problem['msg'].removeprefix('Value error, ')}"
-    container = next((part for part in reversed(path[:-1]) if not part.isdigit()), "")
-    near = nearest(str(problem["loc"][-1]), _FIELDS.get((tool, container), TaskConfig).model_fields)
-    return f"{where}: unknown setting" + (f"; did you mean {' or '.join(near)}?" if near else "")
+def _names_in(path: list[str]) -> Iterable[str]:
+    """Return the names that are known in a part of a config."""
+    tool = next((part for part in path if part in TOOLS), "")
+    container = next((part for part in reversed(path) if not part.isdigit() and part not in TOOLS), "")
+    return _FIELDS.get((tool, container), TaskConfig).model_fields
 
 
 TOOLS = ("clip_benchmark", "mteb")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
@@ -118,19 +118,9 @@ def _mteb_jobs(settings: MtebEval, models: TextModels, layout: Layout, planner: 
 
 def _job(encoder: ModelSpec, benchmark: PlannedBenchmark, output: Path, together: str = "") -> Job:
     access = access_of(encoder)
-    encoder = replace(encoder, options={**encoder.options, **benchmark.task.model_options(encoder.family)})
     # A remote encoder is asked several times at once, so it gets several requests' worth of texts at a time.
     at_once = access.concurrency if "api_base" in encoder.options else 1
-    return Job(
-        model=encoder,
-        dataset=benchmark.dataset,
-        task=benchmark.task_name,
-        settings=benchmark.settings,
-        output=output,
-        others=benchmark.others,
-        label=together,
-        batch_size=access.batch_size * at_once,
-    )
+    return benchmark.job(encoder, output, label=together, batch_size=access.batch_size * at_once)
 
 
 def _check_names(tasks: list[CustomTask]) -> None:

@@ -37,21 +37,22 @@ class Translator:
     """Turns the configs of a run into jobs. Whatever cannot work is refused here, before any work."""
 
     planner: Planner = field(default_factory=Planner)
-    promised: set[Path] = field(default_factory=set)
-    """Folders of texts that the jobs so far will write: a later config may read them."""
+    jobs: list[Job] = field(default_factory=list)
+    """Those of all configs so far."""
 
     def translate(self, config: TaskConfig, layout: Layout) -> Translation:
         """Return the jobs of one config."""
         inner = config.eval_config
         if isinstance(inner, ClipConfig):
             found = _ClipTranslation(inner.eval, layout, self.planner, config.seed).translate()
-            self.promised |= {data_folder(job.output).resolve() for job in found.jobs if job.task == CAPTION}
         else:
             settings = inner.eval
             skip = settings.skip_existing or not settings.overwrite_results
-            jobs = tuple(tool_jobs(inner, layout, self.planner, self.promised))
+            promised = {data_folder(job.output).resolve() for job in self.jobs if job.task == CAPTION}
+            jobs = tuple(tool_jobs(inner, layout, self.planner, promised))
             found = Translation(jobs, skip, settings.dry_run)
-        check_outputs(list({(job.output, job.digest): job for job in found.jobs}.values()))
+        self.jobs += found.jobs
+        check_outputs(list({(job.output, job.digest): job for job in self.jobs}.values()))
         return found
 
 
@@ -92,16 +93,8 @@ class _ClipTranslation:
         output = result_path(folder, name, benchmark.task_name, settings.language or "en")
         if not (settings.skip_existing and output.exists()):  # see `eyechart.plan.plan_jobs`
             benchmark.task.check_family(self.planner.check(spec, role))
-        return Job(
-            model=spec,
-            dataset=benchmark.dataset,
-            task=benchmark.task_name,
-            settings=benchmark.settings,
-            output=output,
-            others=benchmark.others,
-            batch_size=settings.batch_size,
-            workers=settings.num_workers,
-            on_error=settings.on_error,
+        return benchmark.job(
+            spec, output, batch_size=settings.batch_size, workers=settings.num_workers, on_error=settings.on_error
         )
 
     def _comparison(self) -> Translation:

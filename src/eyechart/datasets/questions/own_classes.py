@@ -7,8 +7,6 @@ Such a class is made with the benchmark's name and has ``data`` (a table or data
 from __future__ import annotations
 
 import hashlib
-import inspect
-import secrets
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,6 +16,7 @@ from eyechart.datasets.questions.dataset import QuestionDataset, QuestionInfo
 from eyechart.datasets.questions.question_table import QuestionTable
 from eyechart.datasets.questions.rows import Record, as_table
 from eyechart.errors import UsageError
+from eyechart.io.code import code_digest
 from eyechart.io.digests import DIGEST_SIZE, file_digest
 from eyechart.types import DatasetSpec, digest_json
 
@@ -83,13 +82,11 @@ class ClassDataset(QuestionDataset):
         return self.made.evaluate(str(file), **judge)
 
     def signature(self) -> str:
-        """Digest the code of the class, the rows and the image files that they name."""
-        try:
-            code = inspect.getsource(inspect.getmodule(type(self.made)) or type(self.made))
-        except (OSError, TypeError):  # written in a notebook, say: it is not known to be the same as before
-            code = secrets.token_hex(8)
+        """Digest the code of the class with what it imports, the rows and the image files that they name."""
         data = file_digest(self.file).hex() if self.file else self._rows_digest()
-        return digest_json([code, data, [file_digest(path).hex() for path in self.table.image_files()]])
+        return digest_json(
+            [code_digest(self.made), data, [file_digest(path).hex() for path in self.table.image_files()]]
+        )
 
     def _rows_digest(self) -> str:
         state = hashlib.blake2b(digest_size=DIGEST_SIZE)

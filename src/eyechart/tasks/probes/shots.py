@@ -25,8 +25,6 @@ def few_per_class(labels: Ints, k: int, seed: int, names: Sequence[str] = ()) ->
     """
     if k < 1:
         return np.arange(len(labels))
-    order = np.random.default_rng(seed).permutation(len(labels))
-    by_class = order[np.argsort(labels[order], kind="stable")]
     counts = np.bincount(labels)
     small = [int(c) for c in np.flatnonzero(counts) if counts[c] < k]
     if small:
@@ -35,8 +33,16 @@ def few_per_class(labels: Ints, k: int, seed: int, names: Sequence[str] = ()) ->
             f"{len(small)} classes have fewer than {k} training images, the first is {name} with {counts[small[0]]}.",
             advice=f"Use at most --fewshot_k {counts[counts > 0].min()}.",
         )
-    place = np.arange(len(labels)) - np.repeat(np.cumsum(counts) - counts, counts)
+    by_class, place = _shuffled_by_class(labels, seed)
     return np.sort(by_class[place < k])
+
+
+def _shuffled_by_class(labels: Ints, seed: int) -> tuple[Ints, Ints]:
+    """Return all positions, class after class and at random within each, and the place of each in its class."""
+    order = np.random.default_rng(seed).permutation(len(labels))
+    counts = np.bincount(labels)
+    place = np.arange(len(labels)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return order[np.argsort(labels[order], kind="stable")], place
 
 
 def hold_out(n: int, proportion: float, seed: int) -> tuple[Ints, Ints]:
@@ -54,9 +60,7 @@ def hold_out_per_class(labels: Ints, proportion: float, seed: int) -> tuple[Ints
     size = np.floor(counts * proportion).astype(np.int64)
     if (size[counts > 0] < 1).any():
         return None
-    order = np.random.default_rng(seed).permutation(len(labels))
-    by_class = order[np.argsort(labels[order], kind="stable")]
-    place = np.arange(len(labels)) - np.repeat(np.cumsum(counts) - counts, counts)
+    by_class, place = _shuffled_by_class(labels, seed)
     out = place < size[labels[by_class]]
     return np.sort(by_class[~out]), np.sort(by_class[out])
 
@@ -96,8 +100,7 @@ def fold_of(labels: Ints, digests: NDArray[np.uint8], folds: int, seed: int) -> 
     _, first, number = np.unique(digests, axis=0, return_index=True, return_inverse=True)
     if len(first) < folds:
         raise DataError(f"{len(first)} different images do not make {folds} folds.", advice="Use fewer --folds.")
-    order = np.random.default_rng(seed).permutation(len(first))
-    by_class = order[np.argsort(labels[first[order]], kind="stable")]
+    by_class, _ = _shuffled_by_class(labels[first], seed)
     fold = np.empty(len(first), np.int64)
     fold[by_class] = np.arange(len(first)) % folds
     return np.asarray(fold[number.ravel()], np.int64)

@@ -13,6 +13,7 @@ from eyechart.metrics.cells import as_text, options_of
 from eyechart.scorers.scorer import UNDECIDED
 from eyechart.scorers.scoring import Scored, owner_of
 from eyechart.stats import mean_interval
+from eyechart.tasks.measured import measured
 from eyechart.types import MeanOf, Metric, Notice, Outcome
 
 CATEGORIES = ("category", "l2-category")
@@ -64,10 +65,9 @@ class QuestionScores:
 
     def mean(self, values: Mapping[str, float], where: MeanOf) -> Metric:
         """Return the mean over questions, its interval over units."""
-        found = mean_interval(list(values.values()), [self.units[name] for name in values])
-        low, high = found or (None, None)
+        interval = mean_interval(list(values.values()), [self.units[name] for name in values])
         shared = replace(where, cluster="cluster") if self.shared else where
-        return Metric(fmean(values.values()), low, high, n=len(values), mean_of=shared)
+        return measured(fmean(values.values()), interval, n=len(values), mean_of=shared)
 
     def outcome(self) -> Outcome:
         """Put everything together; records and table are those of the first repeat."""

@@ -19,25 +19,21 @@ from eyechart.types import Metric
 
 DEPTH = 10
 """The k of MRR, nDCG and MAP."""
-DISTINCT = "rank_distinct_texts"
-"""The field of the records that has the rank with equal texts as one."""
+DISTINCT = "_distinct_texts"
+"""Ends the names of metrics, and of the records' ranks, with equal texts as one."""
 
 Floats = NDArray[np.float64]
 
 
-def recalls(found: Search, ks: Sequence[int]) -> dict[str, Metric]:
-    """Compute recall@k of both directions; those at the smallest k stand for the benchmark."""
-    return {
-        f"{way.name}_recall@{k}": replace(_hit_rate(way, ranks, k, "rank"), primary=k == min(ks))
-        for k in ks
-        for way, ranks in found.both
-    }
+def recalls(found: Search, ks: Sequence[int], suffix: str = "") -> dict[str, Metric]:
+    """Compute recall@k of both directions; those at the smallest k stand for the benchmark.
 
-
-def recalls_distinct(found: Search, ks: Sequence[int]) -> dict[str, Metric]:
-    """Compute the same with equal texts as one."""
+    With equal texts as one (``suffix``: `DISTINCT`) they have other names, and stand for nothing.
+    """
     return {
-        f"{way.name}_recall@{k}_distinct_texts": _hit_rate(way, ranks, k, DISTINCT)
+        f"{way.name}_recall@{k}{suffix}": replace(
+            _hit_rate(way, ranks, k, f"rank{suffix}"), primary=k == min(ks) and not suffix
+        )
         for k in ks
         for way, ranks in found.both
     }

@@ -84,34 +84,10 @@ class Search:
         return (self.to_image, self.image_ranks), (self.to_text, self.text_ranks)
 
 
-def search(prediction: RetrievalPrediction) -> Search:
-    """Search as published numbers do: every caption is a query and an item for itself."""
-    captions, asked = prediction.asked_captions, prediction.asked
-    place = _places(prediction)
-    owner = prediction.owner[captions]
-    to_image = Direction(
-        "image_retrieval",
-        "text",
-        prediction.texts[captions],
-        prediction.images,
-        Positives.one_each(owner),
-        place[owner],
-    )
-    to_text = Direction(
-        "text_retrieval",
-        "image",
-        prediction.images[asked],
-        prediction.texts,
-        Positives.of_pairs(place[owner], captions, len(asked)),
-        np.arange(len(asked)),
-    )
-    if len(asked) == len(prediction.images):
-        return Search(to_image, to_text, *rank_both_ways(prediction.images, prediction.texts, prediction.owner))
-    return _one_by_one(to_image, to_text)
-
-
-def search_distinct(prediction: RetrievalPrediction, number: Ints) -> tuple[Search, Ints]:
+def search(prediction: RetrievalPrediction, number: Ints) -> tuple[Search, Ints]:
     """Search with equal texts as one: a query that any of its images answers, an item that is right for all of them.
+
+    Published numbers have no equal texts: there every caption is a query and an item for itself.
 
     Args:
         prediction: The vectors.
@@ -120,44 +96,39 @@ def search_distinct(prediction: RetrievalPrediction, number: Ints) -> tuple[Sear
     Returns:
         The search, and for each text that is a query the first caption that has it.
     """
-    captions, asked, place = prediction.asked_captions, prediction.asked, _places(prediction)
+    images, asked, captions = prediction.images, prediction.asked, prediction.asked_captions
     _, first = np.unique(number, return_index=True)
-    texts = prediction.texts[first]
-    pairs = np.unique(np.stack([number, prediction.owner]), axis=1)
+    texts = prediction.texts if len(first) == len(number) else prediction.texts[first]
     chosen, at = np.unique(number[captions], return_index=True)
-    asks = np.full(len(first), -1)
-    asks[chosen] = np.arange(len(chosen))
-    queries = pairs[:, asks[pairs[0]] >= 0]
-    wanted = pairs[:, place[pairs[1]] >= 0]
-    first_asked = captions[at]
-    to_image = Direction(
-        "image_retrieval",
-        "text",
-        texts[chosen],
-        prediction.images,
-        Positives.of_pairs(asks[queries[0]], queries[1], len(chosen)),
-        place[prediction.owner[first_asked]],
+    text_query, image_query = _places(chosen, len(first)), _places(asked, len(images))
+    # Each text with each image that has it, once.
+    text, image = np.divmod(np.unique(number * len(images) + prediction.owner), len(images))
+    to_image, to_text = text_query[text] >= 0, image_query[image] >= 0
+    ways = (
+        Direction(
+            "image_retrieval",
+            "text",
+            texts[chosen],
+            images,
+            Positives.of_pairs(text_query[text[to_image]], image[to_image], len(chosen)),
+            image_query[prediction.owner[captions[at]]],
+        ),
+        Direction(
+            "text_retrieval",
+            "image",
+            images[asked],
+            texts,
+            Positives.of_pairs(image_query[image[to_text]], text[to_text], len(asked)),
+            np.arange(len(asked)),
+        ),
     )
-    to_text = Direction(
-        "text_retrieval",
-        "image",
-        prediction.images[asked],
-        texts,
-        Positives.of_pairs(place[wanted[1]], wanted[0], len(asked)),
-        np.arange(len(asked)),
-    )
-    if len(asked) == len(prediction.images):
-        return Search(to_image, to_text, *rank_both_ways(prediction.images, texts, pairs[1], pairs[0])), first_asked
-    return _one_by_one(to_image, to_text), first_asked
+    if len(asked) == len(images):
+        return Search(*ways, *rank_both_ways(images, texts, image, text)), captions[at]
+    return Search(*ways, *(rank_positives(way.queries, way.gallery, way.positives) for way in ways)), captions[at]
 
 
-def _places(prediction: RetrievalPrediction) -> Ints:
-    """Return the place of each image among those that are asked, or -1."""
-    place = np.full(len(prediction.images), -1)
-    place[prediction.asked] = np.arange(len(prediction.asked))
+def _places(chosen: Ints, n: int) -> Ints:
+    """Return the place of each of n items among the chosen ones, or -1."""
+    place = np.full(n, -1)
+    place[chosen] = np.arange(len(chosen))
     return place
-
-
-def _one_by_one(to_image: Direction, to_text: Direction) -> Search:
-    images, texts = (rank_positives(way.queries, way.gallery, way.positives) for way in (to_image, to_text))
-    return Search(to_image, to_text, images, texts)

@@ -14,6 +14,7 @@ from eyechart.errors import DataError
 from eyechart.metrics.vectors import Vectors, unit
 from eyechart.tasks.base import Material, Prediction
 from eyechart.tasks.encoded import EncodedImages, encode_images, encode_texts
+from eyechart.tasks.labelled import wants_full
 from eyechart.tasks.retrieval import ranked
 from eyechart.types import Document, Metric, Notice, Outcome, TextCollection
 
@@ -100,7 +101,7 @@ def score(prediction: CollectionPrediction, settings: Mapping[str, Any]) -> Outc
     counted = {query.id for query in judged.queries}
     chosen = [i for i, query in enumerate(collection.queries) if query.id in counted]
     ranking = ranked.rank_all(judged, prediction.queries[chosen], prediction.documents)
-    ks = sorted({*settings["recall_k"], 10, *(ranked.KS if settings.get("metrics") == "full" else ())})
+    ks = sorted({*settings["recall_k"], 10, *(ranked.KS if wants_full(settings) else ())})
     outcome = ranked.score(judged, ranking, collection, ks)
     kinds = [_kind(document) for document in collection.documents]
     found = Counter(kinds[row[0]] for row in ranking.top)
@@ -125,7 +126,7 @@ def _kind(item: Document) -> str:
 
 
 def _shown(metrics: Mapping[str, Metric], settings: Mapping[str, Any]) -> dict[str, Metric]:
-    if settings.get("metrics") == "full":
+    if wants_full(settings):
         return dict(metrics)
     wanted = [*DEFAULT_METRICS, *(f"{name}_at_{k}" for name in ("hit_rate", "recall") for k in settings["recall_k"])]
     return {name: metrics[name] for name in wanted}

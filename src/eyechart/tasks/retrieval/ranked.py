@@ -16,7 +16,8 @@ from eyechart.metrics.ranking_chance import CHANCE
 from eyechart.metrics.retrieval import top_items
 from eyechart.metrics.search import Positives
 from eyechart.metrics.vectors import Vectors
-from eyechart.types import Document, MeanOf, Metric, Notice, Outcome, TextCollection
+from eyechart.tasks.measured import measured
+from eyechart.types import Document, MeanOf, Notice, Outcome, TextCollection
 
 PRIMARY = "ndcg_at_10"
 KS = (1, 3, 5, 10, 20, 100)
@@ -117,7 +118,7 @@ def rank_all(judged: JudgedQueries, queries: Vectors, documents: Vectors) -> Fou
     """
     positives, gains, chosen = _flat(judged)
     relevant = rank_relevant(queries[chosen], documents, positives, gains) if len(chosen) else None
-    items = top_items(queries, documents, min(SHOWN, len(documents)))
+    items = top_items(queries, documents, SHOWN)
     return FoundDocuments(_with_absent(judged, relevant, chosen), items)
 
 
@@ -164,11 +165,9 @@ def score(judged: JudgedQueries, found: FoundDocuments, collection: TextCollecti
     metrics = {}
     for (measure, k), per_query in values.items():
         name = f"{measure}_at_{k}"
-        low, high = stats.mean_interval(per_query, units) or (None, None)
-        metrics[name] = Metric(
+        metrics[name] = measured(
             float(per_query.mean()),
-            low,
-            high,
+            stats.mean_interval(per_query, units),
             chance=_chance(judged, len(collection.documents), measure, k),
             n=int(units.max()) + 1,
             primary=name == PRIMARY,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eyechart.errors import DataError
+from eyechart.errors import DataError, ModelError, UsageError
 from eyechart.metrics.retrieval import top_items
 from eyechart.metrics.vectors import Vectors
 from eyechart.models.rerankers.reranker import Shortlist
@@ -61,7 +61,10 @@ class TextRetrieval(Task):
         said = {key: options[key] for key in SAID if options.get(key)}
         if not options.get(RERANKER):
             return {**prompt_settings(options), **said}
-        second = {"top_k": int(options.get("top_k") or TOP_K), "reranker_prompt": options.get("reranker_prompt") or ""}
+        depth = int(options.get("top_k") or TOP_K)
+        if depth < 1:
+            raise UsageError(f"top_k must be 1 or more, not {depth}.")
+        second = {"top_k": depth, "reranker_prompt": options.get("reranker_prompt") or ""}
         return {**prompt_settings(options), **second, **said}
 
     def model_options(self, family: str) -> dict[str, Any]:
@@ -136,9 +139,12 @@ def _reranked(
         for i, (query, row) in enumerate(zip(first.judged.queries, items, strict=True))
     ]
     reranker = material.open_other(RERANKER)
-    scores = np.empty(items.shape)
+    scores = np.full(items.shape, np.nan)
     with material.progress.step(f"reranking {material.info.name}", len(lists)) as bar:
         for name, row in reranker.score(lists):
-            scores[int(name)] = row
+            scores[int(name)] = row if len(row) == items.shape[1] else np.nan
             bar.advance()
+    bad = int((~np.isfinite(scores).all(axis=1)).sum())
+    if bad:
+        raise ModelError(f"The reranker gave no usable scores for {bad} of {len(lists)} queries.")
     return replace(first, found=ranked.rank_lists(first.judged, items, scores), reranker=reranker.card)

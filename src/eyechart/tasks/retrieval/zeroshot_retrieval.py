@@ -10,18 +10,12 @@ import numpy as np
 
 from eyechart.errors import UsageError
 from eyechart.tasks.base import Material, Prediction, Task, need_samples
-from eyechart.tasks.encoded import encode_images, encode_texts
+from eyechart.tasks.encoded import encode_images, encode_own_texts
+from eyechart.tasks.labelled import wants_full
 from eyechart.tasks.retrieval import collection_retrieval
-from eyechart.tasks.retrieval.caption_metrics import (
-    DISTINCT,
-    full_metrics,
-    mean_recall,
-    recalls,
-    recalls_distinct,
-    with_repeats,
-)
+from eyechart.tasks.retrieval.caption_metrics import DISTINCT, full_metrics, mean_recall, recalls, with_repeats
 from eyechart.tasks.retrieval.caption_records import search_records
-from eyechart.tasks.retrieval.caption_search import RetrievalPrediction, Search, search, search_distinct
+from eyechart.tasks.retrieval.caption_search import RetrievalPrediction, Search, search
 from eyechart.tasks.retrieval.collection_retrieval import CollectionPrediction
 from eyechart.types import Notice, Outcome
 
@@ -63,14 +57,14 @@ class ZeroshotRetrieval(Task):
         if material.info.kind == "collection":
             return collection_retrieval.predict(material)
         images = encode_images(material)
-        texts, notices = encode_texts(material, [text for entry in images.entries for text in entry.texts])
+        texts, owner, notices = encode_own_texts(material, images.entries)
         return RetrievalPrediction(
             info=material.info,
             entries=images.entries,
             failures=images.failures,
             images=images.vectors,
             texts=texts,
-            owner=np.repeat(np.arange(len(images.entries)), [len(entry.texts) for entry in images.entries]),
+            owner=owner,
             asked=np.arange(len(images.entries)),
             notices=(*images.notices, *notices),
         )
@@ -84,8 +78,8 @@ class ZeroshotRetrieval(Task):
 
 
 def _score_captions(prediction: RetrievalPrediction, settings: Mapping[str, Any]) -> Outcome:
-    ks, full = settings["recall_k"], settings.get("metrics") == "full"
-    found, number = search(prediction), prediction.text_numbers
+    ks, number = settings["recall_k"], prediction.text_numbers
+    found, _ = search(prediction, np.arange(len(number)))
     repeats = len(number) - len(np.unique(number))
     metrics = recalls(found, ks)
     image_fields: dict[str, Mapping[int, float]] = {}
@@ -93,17 +87,17 @@ def _score_captions(prediction: RetrievalPrediction, settings: Mapping[str, Any]
     if repeats:
         metrics = with_repeats(metrics, prediction, number, ks)
     metrics |= {f"mean_recall@{k}": mean_recall(k, metrics) for k in _ks_of_means(settings)}
-    if full:
+    if wants_full(settings):
         for (way, ranks), fields in zip(found.both, (text_fields, image_fields), strict=True):
             more, values = full_metrics(way, ranks, ks, repeats=bool(repeats) and way is found.to_text)
             metrics |= more
             fields |= {name: dict(enumerate(np.round(column, 12).tolist())) for name, column in values.items()}
     if repeats:
-        distinct, first = search_distinct(prediction, number)
-        metrics |= recalls_distinct(distinct, ks)
-        image_fields[DISTINCT] = dict(enumerate(distinct.text_ranks.ranks.tolist()))
+        distinct, first = search(prediction, number)
+        metrics |= recalls(distinct, ks, DISTINCT)
+        image_fields[f"rank{DISTINCT}"] = dict(enumerate(distinct.text_ranks.ranks.tolist()))
         places = np.searchsorted(prediction.asked_captions, first)
-        text_fields[DISTINCT] = dict(zip(places.tolist(), distinct.image_ranks.ranks.tolist(), strict=True))
+        text_fields[f"rank{DISTINCT}"] = dict(zip(places.tolist(), distinct.image_ranks.ranks.tolist(), strict=True))
     return Outcome(
         metrics=metrics,
         records=search_records(prediction, found, image_fields, text_fields),
@@ -115,7 +109,7 @@ def _score_captions(prediction: RetrievalPrediction, settings: Mapping[str, Any]
 def _ks_of_means(settings: Mapping[str, Any]) -> Sequence[int]:
     """Return the k at which the mean of both directions is wanted: all, or the one that the catalogue names."""
     main = MEAN_RECALL.fullmatch(settings.get("main_metric", ""))
-    if settings.get("metrics") == "full":
+    if wants_full(settings):
         ks: Sequence[int] = settings["recall_k"]
         return ks
     return [int(main[1])] if main else []
