@@ -12,7 +12,7 @@ from typing import Any
 from eyechart.config import Config
 from eyechart.datasets.catalogue import load_catalogue, user_files
 from eyechart.datasets.choose import LanguageError
-from eyechart.datasets.registry import open_dataset
+from eyechart.datasets.registry import OpenDatasets
 from eyechart.datasets.resolve import resolve_dataset
 from eyechart.errors import DataError, UsageError
 from eyechart.models.family import Family
@@ -22,7 +22,7 @@ from eyechart.plan_models import asked_models, list_entries, model_specs, short_
 from eyechart.tasks.base import Task
 from eyechart.tasks.groups import group_settings
 from eyechart.tasks.registry import TASK_OF_KIND, load_task
-from eyechart.types import Dataset, DatasetInfo, DatasetSpec, Job, ModelSpec, Role, digest_json
+from eyechart.types import DatasetInfo, DatasetSpec, Job, ModelSpec, Role, digest_json
 
 
 @dataclass(frozen=True)
@@ -53,8 +53,8 @@ class PlannedBenchmark:
 class Planner:
     """Checks benchmarks and models, each once, and makes jobs of them."""
 
-    def __init__(self) -> None:
-        self._datasets: dict[str, Dataset] = {}
+    def __init__(self, datasets: OpenDatasets | None = None) -> None:
+        self.datasets = datasets or OpenDatasets()
         self._checked: set[str] = set()
 
     def benchmark(
@@ -75,7 +75,7 @@ class Planner:
             group_by: Columns of metadata to give figures by.
             promised: An earlier job of the same run will write the dataset, so it cannot be opened yet.
         """
-        info = None if promised else self.open(spec).info
+        info = None if promised else self.datasets.open(spec).info
         task_name = _task_for(info) if info is not None and task_name == "auto" else task_name
         task = load_task(task_name)
         chosen = {**options, "main_metric": spec.options.get("metric"), "dataset": spec.name}
@@ -88,18 +88,11 @@ class Planner:
             settings["prompts"] = digest_json([info.classnames, info.templates, dict(info.class_prompts)])
             task.check(info, settings)
             for split in task.splits(settings):
-                self._check_split(spec, split, info)
+                self._check_split(spec, split, info, task.instead_of_splits)
         others = task.others(chosen)
         for part, model in others.items():
             self.check(model, task.roles[part])
         return PlannedBenchmark(spec, task, task_name, settings, others)
-
-    def open(self, spec: DatasetSpec) -> Dataset:
-        """Open a dataset, once."""
-        key = digest_json(spec.source)
-        if key not in self._datasets:
-            self._datasets[key] = open_dataset(spec)
-        return self._datasets[key]
 
     def check(self, spec: ModelSpec, role: Role) -> Family:
         """Refuse a model that cannot be loaded in a role, once."""
@@ -110,9 +103,12 @@ class Planner:
             self._checked.add(key)
         return family
 
-    def _check_split(self, spec: DatasetSpec, split: str, info: DatasetInfo) -> None:
+    def _check_split(self, spec: DatasetSpec, split: str, info: DatasetInfo, advice: str) -> None:
         """Open a split that a task reads besides its own."""
-        other = self.open(spec.other_split(split))
+        try:
+            other = self.datasets.open(spec.other_split(split))
+        except (DataError, UsageError) as error:
+            raise type(error)(error.message, advice=f"{error.advice} {advice}".strip()) from error
         if (other.info.kind, other.info.classnames) != (info.kind, info.classnames):
             raise DataError(
                 f"{info.name}: the splits {info.split!r} and {split!r} do not have the same classes.",
@@ -120,16 +116,19 @@ class Planner:
             )
 
 
-def plan_jobs(config: Config, say: Callable[[str], object] = warnings.warn) -> list[Job]:
+def plan_jobs(
+    config: Config, say: Callable[[str], object] = warnings.warn, datasets: OpenDatasets | None = None
+) -> list[Job]:
     """Expand settings into jobs: models x datasets x languages x tasks, those of one model together.
 
     Args:
         config: The settings.
         say: Told about each pair of dataset and language that is left out because it does not exist. If there
             is nothing else to do, that is an error instead.
+        datasets: Where those that are opened are kept for who runs the jobs.
     """
     asked_models(config)  # what is wrong with these is said before a dataset is opened, or fetched
-    planner, left_out = Planner(), dict[str, LanguageError]()
+    planner, left_out = Planner(datasets), dict[str, LanguageError]()
     benchmarks: dict[tuple[str, str, str], PlannedBenchmark] = {}
     names = dataset_names(config)
     if not config.skip_existing and _encodes(config, names[0]):

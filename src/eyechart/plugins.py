@@ -60,7 +60,7 @@ class Registry:
     def _points(self) -> dict[str, EntryPoint]:
         """Find third parties' plugins; a name that two packages claim, or that is built in, is an error."""
         found: dict[str, EntryPoint] = {}
-        for point in _entry_points(self.group):
+        for point in _entry_points().select(group=f"eyechart.{self.group}"):
             if point.name in self.built_in or point.name in found:
                 package = point.dist.name if point.dist else "a package"
                 raise UsageError(
@@ -72,8 +72,9 @@ class Registry:
 
 
 @cache
-def _entry_points(group: str) -> tuple[EntryPoint, ...]:
-    return tuple(entry_points(group=f"eyechart.{group}"))
+def _entry_points() -> Any:
+    """Find the plugins of all groups at once: that takes a look into every installed package."""
+    return entry_points()
 
 
 def split_own(name: str, word: str) -> tuple[str, str]:

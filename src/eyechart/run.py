@@ -45,8 +45,9 @@ def evaluate(progress: Progress | None = None, **settings: Any) -> list[Result]:
         EyechartError: The first error, after all other jobs have been done and saved.
     """
     config = make_config(settings)
-    jobs = plan_jobs(config, warnings.warn)
-    return results_of(list(run_jobs(jobs, Session(progress or NoProgress()), skip_existing=config.skip_existing)))
+    session = Session(progress or NoProgress())
+    jobs = plan_jobs(config, warnings.warn, session.datasets)
+    return results_of(list(run_jobs(jobs, session, skip_existing=config.skip_existing)))
 
 
 def results_of(reports: Sequence[JobReport]) -> list[Result]:

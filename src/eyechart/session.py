@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from eyechart import __version__
-from eyechart.datasets.registry import open_dataset
+from eyechart.datasets.registry import OpenDatasets
 from eyechart.inference.answers import StoredAnswers
 from eyechart.inference.embeddings import StoredEmbeddings
 from eyechart.inference.rerank import StoredReranker
@@ -20,7 +20,7 @@ from eyechart.models.registry import open_model
 from eyechart.store.answers import ResponseStore
 from eyechart.store.vectors import EmbeddingStore, store_place
 from eyechart.tasks.base import Task
-from eyechart.types import Dataset, DatasetSpec, Fetchable, Job, ModelSpec, Role, digest_json
+from eyechart.types import DatasetSpec, Fetchable, Job, ModelSpec, Role, digest_json
 
 Stored = StoredEmbeddings | StoredAnswers | StoredReranker
 MAX_MANIFESTS = 32
@@ -33,8 +33,8 @@ class Session:
 
     progress: Progress = field(default_factory=NoProgress)
     store: EmbeddingStore = field(default_factory=lambda: EmbeddingStore(store_place()))
+    datasets: OpenDatasets = field(default_factory=OpenDatasets)
     answers: ResponseStore = field(default_factory=lambda: ResponseStore(cache_root() / "responses"))
-    _datasets: dict[str, Dataset] = field(default_factory=dict)
     _signatures: dict[str, str] = field(default_factory=dict)
     _manifests: dict[str, Manifest] = field(default_factory=dict)
     _models: dict[str, LazyModel] = field(default_factory=dict)
@@ -77,7 +77,7 @@ class Session:
         if key not in self._manifests:
             if len(self._manifests) >= MAX_MANIFESTS:
                 self._manifests.pop(next(iter(self._manifests)))
-            dataset = self.dataset(spec)
+            dataset = self.datasets.open(spec)
             if isinstance(dataset, Fetchable):
                 dataset.fetch(self.progress)
             self._manifests[key] = read_manifest(
@@ -85,18 +85,11 @@ class Session:
             )
         return self._manifests[key]
 
-    def dataset(self, spec: DatasetSpec) -> Dataset:
-        """Open a dataset, once."""
-        key = digest_json(spec.source)
-        if key not in self._datasets:
-            self._datasets[key] = open_dataset(spec)
-        return self._datasets[key]
-
     def signature(self, spec: DatasetSpec) -> str:
         """Return what changes when the data do."""
         key = digest_json(spec.source)
         if key not in self._signatures:
-            self._signatures[key] = self.dataset(spec).signature()
+            self._signatures[key] = self.datasets.open(spec).signature()
             remember_digests()
         return self._signatures[key]
 

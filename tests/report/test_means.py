@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import shutil
@@ -12,7 +11,7 @@ import numpy as np
 import pytest
 
 from eyechart import read_result
-from eyechart.cli import build
+from eyechart.cli import main
 from eyechart.errors import ResultError
 from eyechart.report.compare import compare
 from eyechart.report.load import load_results
@@ -235,21 +234,25 @@ def test_the_page_names_what_was_changed_and_pairs_nothing_with_it(results, chan
 @pytest.mark.parametrize("change", CHANGES)
 def test_build_names_what_was_changed(results, change, capsys):
     said = change(results)
-    parser = argparse.ArgumentParser()
-    build.add_arguments(parser)
 
-    assert build.run(parser.parse_args([str(results), "-o", "-"])) == 0
+    assert main(["build", str(results), "-o", "-"]) == 0
 
     out = capsys.readouterr()
     assert said in out.err
     assert "good" in out.out
 
 
-def test_untouched_results_are_not_spoken_of(results, capsys):
-    parser = argparse.ArgumentParser()
-    build.add_arguments(parser)
+def test_report_says_in_the_terminal_too_what_the_page_says_of_changed_files(results, capsys):
+    said = cut_records(results)
 
-    build.run(parser.parse_args([str(results), "-o", "-"]))
+    assert main(["report", str(results), "-o", str(results / "page.html")]) == 0
+
+    assert said in capsys.readouterr().err
+
+
+def test_untouched_results_are_not_spoken_of(results, capsys):
+    assert main(["build", str(results), "-o", "-"]) == 0
+    assert main(["report", str(results), "-o", str(results / "page.html")]) == 0
 
     assert capsys.readouterr().err == ""
     assert make_payload(load_results([results]).found).overview["notices"] == []

@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from eyechart.config import Config
-    from eyechart.io.progress import Progress
     from eyechart.run import JobReport
+    from eyechart.session import Session
     from eyechart.types import Job
 
 from eyechart.errors import UsageError
@@ -225,11 +224,9 @@ def settings_of(args: argparse.Namespace) -> dict[str, Any]:
     return values
 
 
-def _start(args: argparse.Namespace, jobs: list[Job], config: Config, progress: Progress) -> Iterator[JobReport]:
+def _start(args: argparse.Namespace, jobs: list[Job], session: Session) -> Iterator[JobReport]:
     """Hand the jobs to the engine that was asked for."""
-    from eyechart.session import Session
-
-    session, skip = Session(progress), config.skip_existing
+    skip = args.skip_existing
     if args.engine == "ray":
         from eyechart.engine.ray import run_on_ray
 
@@ -247,12 +244,15 @@ def run(args: argparse.Namespace) -> int:
     """Plan, run, and show a table."""
     from eyechart.cli.show import MOST, show_profiles, show_reports
     from eyechart.config import make_config
+    from eyechart.datasets.registry import OpenDatasets
     from eyechart.io.progress import choose_progress
     from eyechart.io.progress_file import ProgressFile
     from eyechart.plan import plan_jobs
+    from eyechart.session import Session
 
     config = make_config(settings_of(args))
-    jobs = plan_jobs(config, say=lambda line: write_message(f"{line}\n", sys.stderr))
+    datasets = OpenDatasets()
+    jobs = plan_jobs(config, lambda line: write_message(f"{line}\n", sys.stderr), datasets)
     if args.distributed:
         from eyechart.engine.ranks import rank_and_size, share_of
 
@@ -260,7 +260,7 @@ def run(args: argparse.Namespace) -> int:
     reports = []
     folder = jobs[0].output.parent if jobs else Path()
     with ProgressFile(choose_progress(quiet=args.quiet), folder, len(jobs)) as progress:
-        for number, report in enumerate(_start(args, jobs, config, progress), 1):
+        for number, report in enumerate(_start(args, jobs, Session(progress, datasets=datasets)), 1):
             # Of thousands of results that are there already, no more are kept in memory than the table will show.
             reports.append(replace(report, result=None) if report.skipped and number > MOST else report)
             progress.job_done(skipped=report.skipped)

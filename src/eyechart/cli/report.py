@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from eyechart.cli._results import load, save
+from eyechart.cli._results import save
 from eyechart.errors import ResultError, UsageError
 from eyechart.io.terminal import write_message
 
@@ -40,6 +40,8 @@ def run(args: argparse.Namespace) -> int:
     payload = payload_of(args)
     page = make_page(payload)
     save(args.output, page)
+    for line in payload.overview["notices"]:
+        write_message(f"{line}\n", sys.stderr)
     write_message(
         f"{len(payload.overview['results'])} results, {len(page) / 1e6:.1f} MB -> {args.output}\n", sys.stdout
     )
@@ -49,14 +51,14 @@ def run(args: argparse.Namespace) -> int:
 def payload_of(args: argparse.Namespace, *, may_be_empty: bool = False) -> Payload:
     """Read the results that the arguments name and make the data of the page."""
     import eyechart
-    from eyechart.report.load import Loaded
+    from eyechart.report.load import Loaded, load_results
     from eyechart.report.page.limits import Limits
     from eyechart.report.page.payload import make_payload
 
     loaded = Loaded(())
     if args.files:
         try:
-            loaded = load(args.files)
+            loaded = load_results(args.files)
         except ResultError:
             if not may_be_empty:
                 raise

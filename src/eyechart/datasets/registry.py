@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from eyechart.datasets.cleaning import cleaned
 from eyechart.plugins import Registry
-from eyechart.types import Dataset, DatasetSpec
+from eyechart.types import Dataset, DatasetSpec, digest_json
 
 READERS = Registry(
     "datasets",
@@ -42,6 +42,20 @@ READERS = Registry(
 )
 BENCHMARKS = Registry("benchmarks", "benchmark", {})
 """Dataset classes of VLMEvalKit's form that packages registered under the names of their benchmarks."""
+
+
+class OpenDatasets:
+    """The datasets of a run, each opened once: what was opened to be checked is there to be read."""
+
+    def __init__(self) -> None:
+        self._by_source: dict[str, Dataset] = {}
+
+    def open(self, spec: DatasetSpec) -> Dataset:
+        """Return a dataset."""
+        key = digest_json(spec.source)
+        if key not in self._by_source:
+            self._by_source[key] = open_dataset(spec)
+        return self._by_source[key]
 
 
 def open_dataset(spec: DatasetSpec) -> Dataset:

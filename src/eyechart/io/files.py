@@ -6,6 +6,7 @@ import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import IO, Any, BinaryIO
 
@@ -86,10 +87,13 @@ def sync_folder(folder: Path) -> None:
 
 def cache_root() -> Path:
     """Return the cache folder: ``$EYECHART_CACHE``, else ``eyechart`` under ``$XDG_CACHE_HOME`` or ``~/.cache``."""
-    own = os.environ.get("EYECHART_CACHE")
+    return _cache_root(*map(os.environ.get, ("EYECHART_CACHE", "XDG_CACHE_HOME", "HOME")))
+
+
+@cache
+def _cache_root(own: str | None, base: str | None, home: str | None) -> Path:  # noqa: ARG001 - home: asked by Path
     if own:
         return Path(own).expanduser()
-    base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "eyechart"
 
 

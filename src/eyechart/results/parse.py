@@ -64,7 +64,8 @@ def result_from_dict(body: Mapping[str, Any], path: Path) -> Result:
             raise TypeError(f"{', '.join(wrong)}: of another kind than expected")
         return _from_dict(body, path)
     except DAMAGED as error:
-        raise ResultError(f"{path} is damaged: {error!r}.", advice="Write it again, or leave it out.") from error
+        what = f"{error} is missing" if isinstance(error, KeyError) else error
+        raise ResultError(f"{path} is damaged: {what}.", advice="Write it again, or leave it out.") from error
 
 
 def _from_dict(body: Mapping[str, Any], path: Path) -> Result:

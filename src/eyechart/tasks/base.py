@@ -119,6 +119,8 @@ class Task(ABC):
     records: ClassVar[RecordForm] = ""
     """What its records show, for the report."""
 
+    instead_of_splits: ClassVar[str] = ""
+    """What to do where a further split that the task reads does not exist."""
     output: ClassVar[str] = "{dataset}_{pretrained}_{model}_{language}_{task}.json"
     """Where results go unless the user says otherwise."""
     roles: ClassVar[Mapping[str, Role]] = {}

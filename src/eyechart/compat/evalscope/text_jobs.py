@@ -112,7 +112,7 @@ def _mteb_jobs(settings: MtebEval, models: TextModels, layout: Layout, planner: 
         for name in names:
             dataset = DatasetSpec(name, MTEB, name, limit=settings.limit, options=options)
             benchmark = planner.benchmark(dataset, MTEB, prompts)
-            kind = cast("MtebDataset", planner.open(dataset)).task.metadata.type
+            kind = cast("MtebDataset", planner.datasets.open(dataset)).task.metadata.type
             yield _job(encoder, benchmark, result_path(folder, name, f"{MTEB}_{kind}"))
 
 

@@ -40,6 +40,7 @@ class Probe(Task):
     kinds = frozenset({"classification"})
     measures = "probe"
     records = "label"
+    instead_of_splits = "Name a split to learn from (--train_split), or learn and score in one: --folds 5."
     prefix: ClassVar[str]
     """Of the metrics' names."""
 
