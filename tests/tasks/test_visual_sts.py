@@ -80,11 +80,16 @@ def test_the_folder_is_recognised(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "line", ['{"image_1": "a.png"}', "[1, 2]", '{"image_1": "a", "image_2": "b", "score": "high"}']
+    ("line", "what"),
+    [
+        ('{"image_1": "a.png"}', "not a pair"),
+        ("[1, 2]", "not a JSON object"),
+        ('{"image_1": "a", "image_2": "b", "score": "high"}', "not a pair"),
+    ],
 )
-def test_a_bad_line_is_named(tmp_path, line):
+def test_a_bad_line_is_named(tmp_path, line, what):
     root = write_pairs(tmp_path / "data", ROWS)
     (root / "pairs.jsonl").write_text(line)
 
-    with pytest.raises(DataError, match="line 1: not a pair"):
+    with pytest.raises(DataError, match=f"line 1: {what}"):
         correlate(root, tmp_path)

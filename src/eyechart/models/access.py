@@ -44,15 +44,19 @@ def used_by(spec: ModelSpec) -> dict[str, int]:
     return asdict(access_of(spec).budget.used)
 
 
+def has_address(spec: ModelSpec) -> bool:
+    """Tell whether an address was given."""
+    return bool(spec.options.get("api_base") or spec.pretrained)
+
+
 def address_of(spec: ModelSpec) -> str:
     """Return the server's address: the option ``api_base``, or what stands in the place of the weights."""
-    base = str(spec.options.get("api_base") or spec.pretrained)
-    if not base:
+    if not has_address(spec):
         raise UsageError(
             f"The model {spec.name!r} has no api_base: it needs an address.",
             advice="Give it as api_base, or as --pretrained: http://localhost:8000/v1",
         )
-    return check_api_base(base)
+    return check_api_base(str(spec.options.get("api_base") or spec.pretrained))
 
 
 def make_client(spec: ModelSpec) -> ApiClient:

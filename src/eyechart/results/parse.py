@@ -6,6 +6,7 @@ numbers by name, as every tool has them; ``metric_values`` beside it holds all t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -92,7 +93,8 @@ def _from_dict(body: Mapping[str, Any], path: Path) -> Result:
 
 def _values(body: Mapping[str, Any]) -> dict[str, Metric]:
     """Read the metrics; the plain numbers are what counts, should somebody have changed one of the two by hand."""
-    numbers = {str(key): float(value) for key, value in body["metrics"].items() if is_number(value)}
+    given = {str(key): float(value) for key, value in body["metrics"].items() if type(value) in (int, float)}
+    numbers = {key: value for key, value in given.items() if math.isfinite(value)}
     if "metric_values" not in body:
         return as_values(numbers, body)
     known = {name: metric_from_dict(fields) for name, fields in body["metric_values"].items()}

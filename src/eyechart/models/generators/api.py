@@ -11,7 +11,7 @@ from eyechart import api
 from eyechart.api.errors import ServerBusyError
 from eyechart.api.transport import Json
 from eyechart.metrics.answers import split_thinking
-from eyechart.models.access import ServedFamily, ServedModel, address_of, make_client
+from eyechart.models.access import ServedFamily, ServedModel, address_of, has_address, make_client
 from eyechart.models.generators.batches import ManyAtOnce, drop
 from eyechart.types import Answer, Message, ModelCard, ModelSpec, Prompt, digest_json
 
@@ -37,8 +37,10 @@ class ApiGeneratorFamily(ServedFamily):
             body = api.chat_body(spec.name, [api.user("Hi")], options={"max_tokens": 1})
             make_client(spec).call(api.Request("probe", "chat/completions", body, api.parse_chat))
 
-    def identity(self, spec: ModelSpec) -> str:
+    def identity(self, spec: ModelSpec) -> str | None:
         """Name address, model and settings: all that is known of a model that others run."""
+        if not has_address(spec):
+            return None  # answers that are there already are scored without asking it
         return digest_json([address_of(spec), spec.name, dict(spec.options)])
 
     def load(self, spec: ModelSpec) -> ApiGenerator:
