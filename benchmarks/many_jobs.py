@@ -22,6 +22,7 @@ from pathlib import Path
 from eyechart.config import make_config
 from eyechart.plan import plan_jobs
 from eyechart.results import records_path
+from eyechart.results.parse import checksum
 from eyechart.session import Session
 from eyechart.tasks.registry import load_task
 from eyechart.types import Job
@@ -83,7 +84,6 @@ def fill(jobs: list[Job], result: Path) -> None:
     session = Session()
     records = records_path(result).read_bytes()
     whole = json.loads(result.read_bytes())
-    del whole["checksum"]  # of the one result: with other names it would not hold
     for job in jobs:
         names = {"dataset": job.dataset.name, "model": job.model.name, "pretrained": job.model.pretrained}
         names |= {"task": job.task, "language": job.dataset.language}
@@ -91,7 +91,7 @@ def fill(jobs: list[Job], result: Path) -> None:
         target = records_path(job.output)
         body = whole | names | {"job": made, "records": whole["records"] | {"file": target.name}}
         target.write_bytes(records)
-        job.output.write_text(json.dumps(body, indent=1), "utf-8")
+        job.output.write_text(json.dumps(body | {"checksum": checksum(body)}, indent=1), "utf-8")
 
 
 def timed(name: str, command: list[str]) -> float:

@@ -79,7 +79,7 @@ def make_world(folder: Path) -> Path:
     _collection(folder / "collection", images)
     _texts(folder / "texts")
     _questions(folder / "asks.tsv", images)
-    (folder / "classes.txt").write_text("\n".join(NAMES) + "\n")
+    (folder / "classes.txt").write_text("\n".join(sorted(NAMES)) + "\n")
     (folder / "templates.txt").write_text("a photo of a {c}\nthe {c}\n")
     for name, text in (
         ("own_encoder", ENCODER),
