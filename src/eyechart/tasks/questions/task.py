@@ -23,7 +23,7 @@ from eyechart.scorers.judges import JUDGE_SETTINGS
 from eyechart.scorers.scoring import EXACT, Scored, check_scoring
 from eyechart.tasks.base import Material, Prediction, Task
 from eyechart.tasks.labelled import wants_full
-from eyechart.tasks.questions.answers import AnsweredRows, answers_of, questions_of
+from eyechart.tasks.questions.answers import CUT, AnsweredRows, answers_of, questions_of
 from eyechart.tasks.questions.judging import judge_arguments, score_runs
 from eyechart.tasks.questions.outcome import CATEGORIES, QuestionScores
 from eyechart.tasks.questions.own_evaluation import own_outcome
@@ -60,7 +60,7 @@ class QuestionPrediction(Prediction):
     @property
     def counts(self) -> Mapping[str, int]:
         """Count answers that no verdict could be read for: they are in no number."""
-        unscored = len(self.runs[0].unscored) if self.runs else 0
+        unscored = len({name for run in self.runs for name in run.unscored})
         return {"scored": len(self.entries) - unscored, "unscored": unscored, "repeats": self.repeats}
 
     def only(self, keep: NDArray[np.int64]) -> QuestionPrediction:
@@ -137,7 +137,7 @@ class QuestionAnswering(Task):
         if self.uses_model(settings):
             return ()
         found = (find_predictions(output, repeat) for repeat in range(settings["repeats"]))
-        return tuple(path for path in found if path is not None)
+        return tuple(path for paths in found for path in paths)
 
     def predict(self, material: Material, settings: Mapping[str, Any]) -> QuestionPrediction:
         """Ask, or read what was answered before; then read the answers, with the judge's help."""
@@ -206,7 +206,7 @@ def _check_failures(material: Material, found: Sequence[AnsweredRows]) -> None:
 
 
 def _cut_answers(runs: Sequence[Sequence[Row]]) -> list[Notice]:
-    cut = sum(row.get("finish_reason") == "length" for rows in runs for row in rows)
+    cut = sum(row.get("finish_reason") == CUT for rows in runs for row in rows)
     message = f"{cut} answers were cut at the longest answer (--max_tokens): what they end in may be missing."
     return [Notice("cut_answers", cut, message)] if cut else []
 
