@@ -177,6 +177,8 @@ def _bad_item(row: Row, text: Any, image: Any) -> str:
         return f"_id {name!r} is missing, or neither a text nor a number"
     if not isinstance(text, str) or not (image is None or (isinstance(image, str) and image)):
         return "text and image must be texts" if "text" in row else "there is no text"
+    if not isinstance(row.get("title"), str | None):
+        return "the title must be a text"
     return f"the _id {name!r} holds control characters" if is_unsafe(str(name)) else ""
 
 

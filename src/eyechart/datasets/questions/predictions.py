@@ -92,7 +92,8 @@ def read_predictions(table: QuestionTable, file: Path) -> list[dict[str, Any]]:
     known = {as_text(row["index"]): row for row in table.rows}
     rows: dict[str, dict[str, Any]] = {}
     for row in found.rows:
-        index = as_text(row["index"]).removesuffix(".0")
+        index = as_text(row["index"])
+        index = index if index in known else index.removesuffix(".0")
         if index not in known or index in rows:
             why = "two predictions" if index in rows else "a prediction but no row of the dataset"
             raise DataError(f"{file}: the index {index!r} has {why}.", advice="Is it the file of this dataset?")
@@ -100,8 +101,8 @@ def read_predictions(table: QuestionTable, file: Path) -> list[dict[str, Any]]:
         other = next((column for column in given if not _is_same(row[column], known[index].get(column))), None)
         if other is not None:
             raise DataError(
-                f"{file}: the prediction for the index {index!r} answers another question than the dataset has now: its "
-                f"{other!r} differs.",
+                f"{file}: the prediction for the index {index!r} answers another question than the dataset has now: "
+                f"its {other!r} differs.",
                 advice="Is it the file of this dataset? Generate the answers anew if its rows were changed.",
             )
         rows[index] = {**row.without("image"), **known[index].without("image")}
@@ -111,7 +112,8 @@ def read_predictions(table: QuestionTable, file: Path) -> list[dict[str, Any]]:
 def _is_same(one: object, other: object) -> bool:
     """Compare two cells; capitals, spaces and numbers may be written otherwise, and a spreadsheet cuts long texts."""
     left, right = (" ".join(as_text(cell).lower().split()) for cell in (one, other))
-    if left == right or (min(len(left), len(right)) > LIMIT // 8 and (left.startswith(right) or right.startswith(left))):
+    short, long = sorted((left, right), key=len)
+    if left == right or (len(short) > LIMIT // 8 and long.startswith(short)):
         return True
     try:
         return float(left) == float(right)

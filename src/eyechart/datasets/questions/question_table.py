@@ -131,6 +131,11 @@ class QuestionTable:
             return table
         kept = [row for row in table.rows if row.has("image")]
         lost = len(table) - len(kept)
+        if lost and not kept:
+            raise DataError(
+                f"{self.name}: none of the {lost} rows has an image.",
+                advice="Leave the column 'image' out of questions without images.",
+            )
         if lost:
             self.notices.append(Notice("rows_without_image", lost, f"{lost} rows have no image and are not asked."))
         return RowTable(kept, table.columns)

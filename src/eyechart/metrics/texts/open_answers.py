@@ -11,7 +11,7 @@ from eyechart.metrics.texts.vqa_text import vqa_normalize
 
 ANLS_THRESHOLD = 0.5
 RELAXED_TOLERANCE = 0.05
-_NEGATIVE = re.compile(r"[-\u2212] ?\.?\d")
+_NEGATIVE = re.compile(r"- ?\.?\d")
 
 
 def edit_distance(first: str, second: str) -> int:

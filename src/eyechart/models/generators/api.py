@@ -37,8 +37,10 @@ class ApiGeneratorFamily(ServedFamily):
             body = api.chat_body(spec.name, [api.user("Hi")], options={"max_tokens": 1})
             make_client(spec).call(api.Request("probe", "chat/completions", body, api.parse_chat))
 
-    def identity(self, spec: ModelSpec) -> str:
+    def identity(self, spec: ModelSpec) -> str | None:
         """Name address, model and settings: all that is known of a model that others run."""
+        if not (spec.options.get("api_base") or spec.pretrained):
+            return None  # `check` says so, and stored predictions need no address
         return digest_json([address_of(spec), spec.name, dict(spec.options)])
 
     def load(self, spec: ModelSpec) -> ApiGenerator:

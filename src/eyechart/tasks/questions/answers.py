@@ -155,7 +155,9 @@ class Questioner:
             **({"thinking": thinking} if thinking else {}),
             "prompt": prompt,
             "images": images,
-            "finish_reason": next((CUT for answer in answers if answer.finish_reason == CUT), answers[-1].finish_reason),
+            "finish_reason": CUT
+            if any(answer.finish_reason == CUT for answer in answers)
+            else answers[-1].finish_reason,
             "usage": dict(answers[-1].usage),
         }
 

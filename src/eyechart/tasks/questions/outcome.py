@@ -160,9 +160,7 @@ class QuestionScores:
         first = self.first
         lost = sum(len(run.unscored) for run in self.runs)
         if lost:
-            low, high = (
-                fmean(fmean(run.if_unscored(value).values()) for run in self.runs) for value in (0.0, 1.0)
-            )
+            low, high = (fmean(fmean(run.if_unscored(value).values()) for run in self.runs) for value in (0.0, 1.0))
             yield Notice(
                 "unreadable_verdicts",
                 lost,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -152,7 +153,7 @@ class QuestionAnswering(Task):
             entries=tuple(entry for entry in material.manifest.entries if entry.id not in lost),
             failures=tuple(lost.values()),
             clusters=_clusters(material, runs[0]),
-            notices=(*dataset.table.notices, *(n for answers in found for n in answers.notices), *_cut_answers(runs)),
+            notices=(*dataset.table.notices, *(n for answers in found for n in answers.notices), *_poor_answers(runs)),
             repeats=len(runs),
         )
         if settings["mode"] == "infer":
@@ -205,10 +206,16 @@ def _check_failures(material: Material, found: Sequence[AnsweredRows]) -> None:
         )
 
 
-def _cut_answers(runs: Sequence[Sequence[Row]]) -> list[Notice]:
-    cut = sum(row.get("finish_reason") == CUT for rows in runs for row in rows)
+def _poor_answers(runs: Sequence[Sequence[Row]]) -> list[Notice]:
+    """Count the answers that were cut, and those of which there is nothing."""
+    rows = [row for run in runs for row in run]
+    cut = sum(row.get("finish_reason") == CUT for row in rows)
     message = f"{cut} answers were cut at the longest answer (--max_tokens): what they end in may be missing."
-    return [Notice("cut_answers", cut, message)] if cut else []
+    silent = [row for row in rows if not as_text(row.get("prediction")).strip()]
+    reasons = Counter(as_text(row.get("finish_reason")) or "stop" for row in silent)
+    why = ", ".join(f"{reason} {count}" for reason, count in sorted(reasons.items()))
+    empty = Notice("empty_answers", reasons.total(), f"{reasons.total()} answers are empty (finish reasons: {why}).")
+    return [*([Notice("cut_answers", cut, message)] if cut else []), *([empty] if reasons else [])]
 
 
 def _clusters(material: Material, rows: Sequence[Row]) -> dict[str, str]:
