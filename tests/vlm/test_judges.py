@@ -412,3 +412,10 @@ def test_unreadable_verdicts_of_every_repeat_are_counted(pets, tmp_path):
 
     assert (result.counts["scored"], result.counts["unscored"]) == (len(PETS) - 1, 1)
     assert "unreadable_verdicts" in {notice["kind"] for notice in result.notices}
+
+
+def test_a_dialogue_with_too_few_replies_is_named():
+    row = {"index": 7, "question": "['a?', 'b?']", "answer": "['x', 'y']", "prediction": "['x']"}
+
+    with pytest.raises(DataError, match="index 7 has 2 questions, 2 answers and 1 replies"):
+        score_rows([row], QuestionBenchmark("MMDU", "MMDUDataset", "dialogue", "optional"))

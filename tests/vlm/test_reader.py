@@ -226,3 +226,11 @@ def write_tsv_with_names(folder):
     path = folder / "Pets.tsv"
     write_tsv(path, RowTable([{"index": 0, "image_path": "0.png", "question": "Which?", "answer": "cat"}]))
     return path
+
+
+def test_a_table_under_a_published_name_that_is_another_file_is_told(lmu_data):
+    path = write_benchmark(lmu_data / "MMStar.tsv", ROWS)
+
+    [notice] = opened("MMStar").table.notices
+
+    assert (notice.kind, str(path) in notice.message) == ("other_file", True)

@@ -59,8 +59,12 @@ def _media(path: str) -> str | None:
     return kind if kind in ("image", "video") else None
 
 
-def to_messages(prompt: str | Sequence[Mapping[str, Any]], where: str) -> tuple[Message, ...]:
-    """Turn a dataset's prompt, a text, one turn or a conversation, into what generators take."""
+def to_messages(prompt: Any, where: str) -> tuple[Message, ...]:
+    """Turn a dataset's prompt, a text, one turn or a conversation, into what generators take.
+
+    Raises:
+        DataError: If it is something else.
+    """
     if isinstance(prompt, str):
         return (Message("user", _parts(prompt, where)),)
     if not isinstance(prompt, Sequence) or not prompt or not all(isinstance(item, Mapping) for item in prompt):
