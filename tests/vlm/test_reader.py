@@ -234,3 +234,10 @@ def test_a_table_under_a_published_name_that_is_another_file_is_told(lmu_data):
     [notice] = opened("MMStar").table.notices
 
     assert (notice.kind, str(path) in notice.message) == ("other_file", True)
+
+
+def test_rows_without_a_question_are_counted(lmu_data):
+    rows = [{"index": i, "question": question, "answer": "cat"} for i, question in enumerate(["Which?", None, " "])]
+    write_benchmark(lmu_data / "Blank.tsv", rows)
+
+    assert [(notice.kind, notice.count) for notice in opened("Blank").table.notices] == [("blank_questions", 2)]

@@ -19,6 +19,7 @@ from eyechart.datasets.questions.tsv import read_header, read_tsv
 from eyechart.datasets.registry import BENCHMARKS
 from eyechart.errors import DataError, UsageError
 from eyechart.languages import canonical
+from eyechart.metrics.cells import as_text
 from eyechart.plugins import PYTHON, split_own
 from eyechart.types import DatasetSpec, Notice
 
@@ -91,6 +92,10 @@ def read_questions(name: str, path: Path, captions: bool) -> QuestionTable:
     table = QuestionTable(name, read_tsv(path), file=path)
     if captions:
         fill_questions(table.data)
+    blank = sum(not as_text(row.get("question")).strip() for row in table.rows)
+    if blank:
+        text = f"{blank} of {len(table.rows)} rows have no question: the model is shown the rest of the row."
+        table.notices.append(Notice("blank_questions", blank, text))
     return table
 
 
