@@ -118,3 +118,21 @@ def test_titles_count_beside_images_too(folder):
     collection = open_collection(DatasetSpec("mine", "collection", str(folder))).info.collection
 
     assert [(item.text, item.image) for item in collection.documents] == [("Pets a cat", None), ("", "a.png")]
+
+
+def test_two_files_of_relevance_must_agree(folder):
+    (folder / "qrels").mkdir()
+    table = folder / "qrels" / "test.tsv"
+    table.write_text("query-id\tcorpus-id\tscore\n0\t0\t1\n")
+    assert read_collection(folder).relevance == {"0": {"0": 1.0}}
+
+    table.write_text("query-id\tcorpus-id\tscore\n0\t1\t1\n")
+    with pytest.raises(DataError, match="hold other relevance"):
+        read_collection(folder)
+
+
+def test_a_title_that_is_no_text_is_refused(folder):
+    (folder / "corpus.jsonl").write_text(lines({"_id": 0, "text": "a cat", "title": 1984}))
+
+    with pytest.raises(DataError, match="the title must be a text"):
+        read_collection(folder)

@@ -306,3 +306,15 @@ def test_a_score_that_is_not_a_number_is_an_error():
 )
 def test_thinking_ends_at_the_last_closing_tag(text, answer, thinking):
     assert answers.split_thinking(text) == (answer, thinking)
+
+
+@pytest.mark.parametrize(
+    ("said", "answer", "right"),
+    [
+        *(("the", "A", 0), ("?", "A", 0), ("a", "A", 1), ("The", "the", 1)),  # nothing is left of these
+        *(("5", "-5", 0), ("-5", "- 5", 1), ("-5 degrees", "5 degrees", 0), ("well-known", "well known", 1)),
+        *(("The cat.", "cat", 1), ("two", "2", 1)),
+    ],
+)
+def test_normalised_texts_keep_what_tells_them_apart(said, answer, right):
+    assert answers.open_score(said, answer, "normalized_exact") == right

@@ -225,7 +225,8 @@ def test_evaluate_takes_a_judge_as_the_original_does(pets, tmp_path):
     dump(predict(PETS, SAID), tmp_path / "m_Pets.xlsx")
     dataset = vlm.build_dataset("Pets")
 
-    with OpenAIServer(answer=answer_pets, models=MODELS) as server:
+    unread = pytest.warns(UserWarning, match="1 verdicts of the judge judge-model could not be read")
+    with OpenAIServer(answer=answer_pets, models=MODELS) as server, unread:
         table = dataset.evaluate(tmp_path / "m_Pets.xlsx", model="judge-model", api_base=server.api_base, retry=1)
 
     assert table.rows[0]["Overall"] == 1.0
@@ -380,3 +381,41 @@ def test_a_file_that_lacks_predictions_says_so(pets, tmp_path):
 
     with pytest.warns(UserWarning, match="1 of 4 questions have no prediction"):
         vlm.build_dataset("Pets").evaluate(tmp_path / "m_Pets.tsv")
+
+
+class Thinking:
+    """A judge that thinks aloud."""
+
+    def generate(self, text):
+        return "<think>Is it B, or C?</think>A"
+
+
+def test_what_a_judge_thinks_is_no_verdict(pets, tmp_path):
+    dump(predict(PETS, ["hard to tell"] * len(PETS)), tmp_path / "p.jsonl")
+
+    table = vlm.build_dataset("Pets").evaluate(tmp_path / "p.jsonl", judge=Thinking())
+
+    assert table.rows[0]["Overall"] == sum(row["answer"] == "A" for row in PETS) / len(PETS)
+
+
+def test_unreadable_verdicts_of_every_repeat_are_counted(pets, tmp_path):
+    said = iter(range(10**6))
+
+    def answer(body):
+        if text_of(body).endswith("Your output: "):
+            return "cannot say" if "never" in text_of(body) else "A"
+        return "never" if next(said) == len(PETS) else "hard to tell"  # the first answer of the second repeat
+
+    with OpenAIServer(answer=answer, models=MODELS) as server:
+        settings = {"judge": "judge-model", "judge_api_base": server.api_base, "repeats": 2, "concurrency": 1}
+        result = run_pets(server, tmp_path, **settings)
+
+    assert (result.counts["scored"], result.counts["unscored"]) == (len(PETS) - 1, 1)
+    assert "unreadable_verdicts" in {notice["kind"] for notice in result.notices}
+
+
+def test_a_dialogue_with_too_few_replies_is_named():
+    row = {"index": 7, "question": "['a?', 'b?']", "answer": "['x', 'y']", "prediction": "['x']"}
+
+    with pytest.raises(DataError, match="index 7 has 2 questions, 2 answers and 1 replies"):
+        score_rows([row], QuestionBenchmark("MMDU", "MMDUDataset", "dialogue", "optional"))

@@ -10,7 +10,7 @@ import pytest
 
 import eyechart
 from eyechart import vlm
-from eyechart.errors import ModelError, UsageError
+from eyechart.errors import DataError, ModelError, UsageError
 from eyechart.io.media import ImageRef, image_size
 from eyechart.models.generators.python import PythonGenerator, PythonGeneratorFamily
 from eyechart.types import Message, ModelSpec
@@ -270,3 +270,44 @@ def test_the_system_prompt_of_one_message_is_not_added_to_that_of_the_next():
         "None",
     ]
     assert [own.generate(told(*texts)) for texts in (["Sing."], ["Sing."], [])] == ["Look.Sing.\n"] * 2 + ["Look."]
+
+
+OWN = """
+from eyechart.vlm import BaseAPI, BaseModel
+
+
+class Busy(BaseAPI):
+    def generate_inner(self, message, dataset=None, **kwargs):
+        return 1, "A", "busy"
+
+
+class Needy(BaseModel):
+    def __init__(self, path):
+        raise OSError("no weights")
+
+
+class Asking(BaseModel):
+    def use_custom_prompt(self, dataset):
+        return True
+
+    def build_prompt(self, line, dataset=None):
+        return {}["question"]
+"""
+
+
+def test_what_somebodys_class_raises_is_an_error_of_ours(tmp_path, monkeypatch):
+    (tmp_path / "own_models.py").write_text(OWN)
+    monkeypatch.syspath_prepend(tmp_path)
+    hello = [Message("user", ("hello",))]
+
+    def made(name, **options):
+        return PythonGenerator(ModelSpec("python", f"own_models:{name}", options=options))
+
+    busy = made("Busy", retry=1, wait=0)
+    assert busy.model.generate("hello") == "A"  # as the original has it
+    assert busy.generate(hello).error == "no try succeeded: A"
+    with pytest.raises(ModelError, match="cannot be made: OSError: no weights"):
+        made("Needy", path="x")
+    with pytest.raises(DataError, match="build_prompt failed: KeyError"):
+        made("Asking").custom_prompt("D", lambda _row: [])({})
+    del sys.modules["own_models"]

@@ -7,6 +7,8 @@ import pytest
 
 from eyechart.datasets.questions.own_classes import open_class
 from eyechart.datasets.questions.reader import open_questions
+from eyechart.datasets.questions.rows import RowTable
+from eyechart.datasets.questions.tsv import write_tsv
 from eyechart.datasets.resolve import resolve_dataset
 from eyechart.errors import DataError, UnknownNameError, UsageError
 from eyechart.manifest import iter_samples, read_manifest
@@ -205,3 +207,37 @@ def test_a_class_of_ours_is_scored_by_its_scorer(lmu_data, tmp_path, monkeypatch
     assert dataset.info.benchmark.scorer == "choice"
     assert dataset.info.source == str(lmu_data / "Ours.tsv")
     assert "Options:\nA. cat" in dataset.prompt(dataset.table.rows[0])[0].parts[-1]
+
+
+def test_a_name_that_means_two_images_is_refused(lmu_data, tmp_path):
+    path = write_tsv_with_names(tmp_path)
+    (lmu_data / "images" / "Pets").mkdir(parents=True)
+    (lmu_data / "images" / "Pets" / "0.png").write_bytes((tmp_path / "0.png").read_bytes())
+    dataset = opened(str(path))
+
+    assert dataset.prompt(dataset.table.row("0"))
+    (lmu_data / "images" / "Pets" / "0.png").write_bytes(image_bytes(9, 9))
+    with pytest.raises(DataError, match=r"image_path '0.png' names several images"):
+        dataset.prompt(dataset.table.row("0"))
+
+
+def write_tsv_with_names(folder):
+    (folder / "0.png").write_bytes(image_bytes())
+    path = folder / "Pets.tsv"
+    write_tsv(path, RowTable([{"index": 0, "image_path": "0.png", "question": "Which?", "answer": "cat"}]))
+    return path
+
+
+def test_a_table_under_a_published_name_that_is_another_file_is_told(lmu_data):
+    path = write_benchmark(lmu_data / "MMStar.tsv", ROWS)
+
+    [notice] = opened("MMStar").table.notices
+
+    assert (notice.kind, str(path) in notice.message) == ("other_file", True)
+
+
+def test_rows_without_a_question_are_counted(lmu_data):
+    rows = [{"index": i, "question": question, "answer": "cat"} for i, question in enumerate(["Which?", None, " "])]
+    write_benchmark(lmu_data / "Blank.tsv", rows)
+
+    assert [(notice.kind, notice.count) for notice in opened("Blank").table.notices] == [("blank_questions", 2)]

@@ -12,6 +12,7 @@ from eyechart.run import evaluate, plan_jobs, run_or_skip
 from eyechart.session import Session
 from eyechart.stats import mean_interval, proportion
 from eyechart.types import Answer, Message
+from eyechart.vlm import dump, load
 from support.vlm_data import image_cell, write_benchmark
 
 MODEL = """
@@ -310,3 +311,97 @@ def test_the_command_line_shows_what_is_wrong(lmu_data, capsys):
 
     assert main(["eval", "--dataset", "Pets", "--language", "de", *model]) == 2
     assert "own language" in capsys.readouterr().err
+
+
+YES_NO = [
+    {"index": i, "question": f"q{i}?", "answer": answer} for i, answer in enumerate(["Yes ", "['yes']", " no", "No"])
+]
+
+
+def test_yes_and_no_count_however_a_table_writes_them(run):
+    result = run(YES_NO, {"q": "Yes."})
+
+    assert result.details["scorer"] == "yes_no"
+    assert result.metrics["accuracy"] == 0.5
+
+
+def test_scores_of_whole_sets_are_means_over_repeats(run):
+    rows = [{"index": i, "answer": f"a {animal} runs"} for i, animal in enumerate(("cat", "dog"))]
+
+    result = run(rows, {"": ["a cat runs", "a dog runs", "no", "no"]}, questions={"repeats": 2})
+
+    assert [line["table"]["ROUGE_L"] for line in result.details["repeats"]] == [100.0, 0.0]
+    assert result.metrics["ROUGE_L"] == pytest.approx(50.0)
+
+
+PAIR = [
+    {"index": i, "question": "Which?", "A": "cat", "B": "dog", "answer": "AB"[i], "image": image_cell(8 + i, 8)}
+    for i in range(2)
+]
+INFER, EVAL = {"questions": {"mode": "infer"}}, {"questions": {"mode": "eval"}}
+
+
+def kinds(result):
+    """Return the notices of a result: their counts by kind."""
+    return {notice["kind"]: notice["count"] for notice in result.notices}
+
+
+def test_predictions_for_another_question_are_not_scored(run):
+    run(PAIR, {"Which?": "A"}, **INFER)
+
+    with pytest.raises(DataError, match="'0' answers another question than the dataset has now: its 'A' differs"):
+        run([{**row, "A": "horse"} for row in PAIR], {}, **EVAL)
+    assert run([{**row, "question": " which?"} for row in PAIR], {}, **EVAL).metrics["accuracy"] == 0.5
+
+
+def test_predictions_about_other_images_are_counted(run):
+    run(PAIR, {"Which?": "A"}, **INFER)
+    moved = [{**row, "image": other["image"]} for row, other in zip(PAIR, PAIR[::-1], strict=True)]
+
+    assert kinds(run(moved, {}, **EVAL))["other_images"] == 2
+    assert "other_images" not in kinds(run(PAIR, {}, **EVAL))
+
+
+def test_two_files_of_predictions_must_agree(run, tmp_path):
+    lines = run(PAIR, {"Which?": "A"}, **INFER).path.with_suffix(".jsonl")
+    edited = load(lines.with_suffix(".xlsx"))
+    edited["prediction"] = ["B", "A"]
+    dump(edited, lines.with_suffix(".xlsx"))
+
+    with pytest.raises(DataError, match="hold other predictions for 1 questions, the first is index '0'"):
+        run(PAIR, {}, **EVAL)
+    lines.unlink()
+    assert run(PAIR, {}, **EVAL).metrics["accuracy"] == 0.0
+
+
+def test_an_index_that_looks_like_a_decimal_number_finds_its_prediction(run):
+    rows = [{**row, "index": f"{row['index']}.0"} for row in PAIR]
+    run(rows, {"Which?": "A"}, **INFER)
+
+    assert run(rows, {}, **EVAL).metrics["accuracy"] == 0.5
+
+
+def test_a_question_without_some_rotations_is_told(run):
+    rows = [{**PAIR[0], "g_index": 0}, {**PAIR[1], "g_index": 1}]
+    rows.append({**PAIR[0], "index": 1_000_000, "A": "dog", "B": "cat", "answer": "B", "g_index": 0})
+
+    assert kinds(run(rows, {"Which?": "A"}))["missing_rotations"] == 1
+
+
+def test_empty_answers_are_counted(run):
+    assert kinds(run(OPEN, {**SAID, "q0?": " "}))["empty_answers"] == 1
+
+
+@pytest.mark.parametrize(
+    ("returned", "message"),
+    [("{}['x']", "evaluate failed: KeyError"), ("{'Overall': float('nan'), 'b': 1.0}", "no number for Overall")],
+)
+def test_what_goes_wrong_in_a_class_of_ones_own_is_an_error_of_its_job(run, tmp_path, returned, message):
+    (tmp_path / "own_bench.py").write_text(
+        "from eyechart.vlm import ImageMCQDataset\n"
+        f"class Pets(ImageMCQDataset):\n    def evaluate(self, eval_file, **kwargs):\n        return {returned}\n"
+    )
+
+    with pytest.raises(DataError, match=message):
+        run(PAIR, {"Which?": "A"}, dataset=["python:own_bench:Pets"])
+    sys.modules.pop("own_bench", None)

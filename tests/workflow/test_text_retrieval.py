@@ -445,3 +445,42 @@ def test_two_models_whose_names_end_alike_do_not_share_a_folder(data):
 
     assert len({result.path.parent for result in (first, second, third)}) == 3
     assert [json.loads(result.path.read_text())["model"] for result in (first, second, third)] == [*copies, minilm()]
+
+
+DOTTED = """
+from eyechart.types import ModelCard
+
+VECTORS = {"query": (1, 0), "near": (1, 0.1), "far but long": (3, 9)}
+
+
+class Dotted:
+    card = ModelCard("python", "dotted", "1", "own", "fp32", 2, similarity="dot")
+
+    def encode_images(self, batch):
+        raise NotImplementedError
+
+    def encode_texts(self, texts):
+        return [VECTORS[text] for text in texts]
+
+
+def make():
+    return Dotted()
+"""
+
+
+def test_vectors_of_unit_length_make_a_dot_product_the_cosine(here):
+    """Without the argument, a model that compares by dot product is scored by dot product."""
+    write_collection(
+        TextCollection(
+            (Document("0", "near"), Document("1", "far but long")), (Document("0", "query"),), {"0": {"0": 1.0}}
+        ),
+        Path("data"),
+    )
+    Path("dotted.py").write_text(DOTTED)
+    model = {"model_name_or_path": "python:dotted:make", "model_type": "python"}
+
+    [by_dot] = run_task(config([model]))
+    [by_cosine] = run_task(config([model], encode_kwargs={"normalize_embeddings": True}))
+
+    assert by_dot.metrics["recall_at_1"] == 0.0
+    assert by_cosine.metrics["recall_at_1"] == 1.0

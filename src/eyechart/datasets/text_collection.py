@@ -68,7 +68,7 @@ def read_collection(folder: Path, split: str = "test", *, images: bool = False) 
     """Read a folder; every bad line is reported with its number.
 
     Ids may be numbers or texts; a document's title stands before its text. With ``images`` an item may have one beside
-    its text or instead of it. ``qrels/{split}.tsv`` is read if it is there, else ``qrels.jsonl``.
+    its text or instead of it. If ``qrels/{split}.tsv`` and ``qrels.jsonl`` are both there, they must agree.
 
     Raises:
         DataError: If a file is missing, a line is bad, an id occurs twice, or relevance names an unknown query.
@@ -87,12 +87,23 @@ def _relevance(folder: Path, split: str, known: set[str]) -> dict[str, dict[str,
         raise no_such_split(
             str(folder), split, _splits(folder), f"The relevance of a split goes into qrels/{split}.tsv."
         )
-    path = table if table.is_file() else folder / QRELS
-    if not path.is_file():
+    paths = [path for path in (table, folder / QRELS) if path.is_file()]
+    if not paths:
         raise DataError(f"There is no relevance in {folder}.", advice=f"It goes into qrels/{split}.tsv or {QRELS}.")
+    first, *others = [_relevance_of(path, known) for path in paths if path == table or split == ONLY_SPLIT]
+    if any(other != first for other in others):
+        raise DataError(
+            f"{table} and {folder / QRELS} hold other relevance.",
+            advice="Keep the file that is meant and move the other away.",
+        )
+    return first
+
+
+def _relevance_of(path: Path, known: set[str]) -> dict[str, dict[str, float]]:
+    """Read one file of relevance, in either form."""
     problems = Problems(path)
     relevance: dict[str, dict[str, float]] = {}
-    for number, row in _table_rows(path) if path == table else json_objects(path, problems):
+    for number, row in _table_rows(path) if path.suffix == ".tsv" else json_objects(path, problems):
         reason = _bad_relevance(row, known)
         if not reason:
             query, document, score = str(row["query-id"]), str(row["corpus-id"]), float(row["score"])
@@ -166,6 +177,8 @@ def _bad_item(row: Row, text: Any, image: Any) -> str:
         return f"_id {name!r} is missing, or neither a text nor a number"
     if not isinstance(text, str) or not (image is None or (isinstance(image, str) and image)):
         return "text and image must be texts" if "text" in row else "there is no text"
+    if not isinstance(row.get("title"), str | None):
+        return "the title must be a text"
     return f"the _id {name!r} holds control characters" if is_unsafe(str(name)) else ""
 
 

@@ -6,10 +6,11 @@ from functools import partial
 from statistics import fmean
 
 from eyechart.metrics.cells import Row, options_of
-from eyechart.metrics.circular import question_of, row_index
+from eyechart.metrics.circular import can_rotate, question_of, row_index
 from eyechart.scorers.choice import ChoiceScorer, Table, report_acc
 from eyechart.scorers.scorer import UNDECIDED, Score
 from eyechart.scorers.tables import Rows, all_right, grouped, need
+from eyechart.types import Notice
 
 
 def mmbench(rows: Iterable[Row]) -> Table:
@@ -48,6 +49,13 @@ class CircularScorer(ChoiceScorer):
         groups = grouped(judged, question_of)
         hits = {str(group): all_right(members, "hit") for group, members in groups.items()}
         return {group: hit for group, hit in hits.items() if hit is not None}
+
+    def notices(self, rows: Rows) -> list[Notice]:
+        """Count the questions that are easier than they should be: not all rotations of their options are there."""
+        groups = grouped(rows, question_of).values()
+        count = sum(can_rotate(members[0]) and len(members) < len(options_of(members[0])) for members in groups)
+        text = f"{count} questions lack rotations of their options (rows that are missing or failed): they are easier."
+        return [Notice("missing_rotations", count, text)] if count else []
 
     def chance(self, rows: Rows) -> float | None:
         """Return the accuracy of guessing every rotation right."""

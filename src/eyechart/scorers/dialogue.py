@@ -37,6 +37,9 @@ class DialogueScorer(GradedScorer):
         """Make a row of each turn: its question, right answer and reply; ``dialogue`` is the row's index."""
         cells = [text_list(row.get(column)) for column in ("question", "answer", "prediction")]
         index = as_text(row["index"])
+        if len(set(map(len, cells))) > 1:
+            questions, answers, replies = map(len, cells)
+            raise ValueError(f"index {index} has {questions} questions, {answers} answers and {replies} replies")
         return [
             {**row, "index": f"{index}/{i}", "dialogue": index}
             | {"question": question, "answer": answer, "prediction": reply}

@@ -11,6 +11,7 @@ from eyechart.datasets.questions.benchmarks import QuestionBenchmark
 from eyechart.metrics.cells import Row, as_text
 from eyechart.scorers.judges import JudgeForm
 from eyechart.scorers.tables import Rows
+from eyechart.types import Notice
 
 UNDECIDED = "undecided"
 UNREADABLE = "unreadable verdict"
@@ -97,6 +98,10 @@ class Scorer(ABC):
     def chance(self, rows: Rows) -> float | None:
         """Return the accuracy of guessing, where that means something."""
         return None
+
+    def notices(self, rows: Rows) -> list[Notice]:
+        """Say what makes the numbers of these rows other than they seem."""
+        return []
 
     def units(self, rows: Rows, scores: Sequence[Score]) -> dict[str, float]:
         """Return the independent questions by index, with how right each is; unscored ones are left out."""

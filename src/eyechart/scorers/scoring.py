@@ -134,10 +134,13 @@ def _check_rows(scorer: Scorer, rows: Sequence[Row]) -> None:
     if not rows:
         raise DataError(f"{name}: there is no prediction to score.")
     unknown = sum(not as_text(row.get(scorer.reference)) for row in rows)
-    if unknown == len(rows):
+    if unknown == len(rows) and scorer.benchmark.url:
         raise _no_answers(name)
     if unknown:
-        raise DataError(f"{name}: {unknown} of {len(rows)} rows have no answer.")
+        raise DataError(
+            f"{name}: {unknown} of {len(rows)} rows have no answer.",
+            advice=f"Answers stand in the column {scorer.reference!r}; without any, use --mode infer.",
+        )
 
 
 def _judge(scorer: Scorer, form: JudgeForm, judge: Judge, rows: Sequence[Row], scores: list[Score]) -> None:

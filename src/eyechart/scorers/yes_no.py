@@ -10,7 +10,7 @@ from statistics import fmean
 
 from eyechart.datasets.questions.benchmarks import IGNORE_CASE
 from eyechart.metrics.answers import YES_NO_EXTRACTORS
-from eyechart.metrics.cells import Row, as_text
+from eyechart.metrics.cells import Row, as_text, text_list
 from eyechart.scorers.judges import YesNoForm
 from eyechart.scorers.scorer import JUDGE, UNDECIDED, Score, Scorer, pick
 from eyechart.scorers.tables import Rows, by_column, grouped, mean, need, percentages, scored, verdicts
@@ -157,8 +157,10 @@ class YesNoScorer(Scorer):
 
     def _correct(self, row: Row, found: str) -> float:
         answer = as_text(row.get("answer"))
+        if self.benchmark.metric == IGNORE_CASE:  # a table of one's own may hold "Yes " or "['Yes']", too
+            [answer] = text_list(answer)
         if self.ignores_case or self.benchmark.metric == IGNORE_CASE:
-            return float(answer.lower() == found.lower())
+            return float(answer.strip().lower() == found.lower())
         return float(answer == found)
 
     def chance(self, rows: Rows) -> float | None:

@@ -10,8 +10,9 @@ from typing import Any
 
 from eyechart.datasets.libraries.mteb import MtebDataset
 from eyechart.errors import DataError, UsageError
+from eyechart.metrics.vectors import unit
 from eyechart.tasks.base import Material, Prediction, Task
-from eyechart.tasks.retrieval.text_prompts import given_prompts, prompt_settings, prompts_of, with_prompt
+from eyechart.tasks.retrieval.text_prompts import UNIT, given_prompts, prompt_settings, prompts_of, with_prompt
 from eyechart.types import Metric, Outcome
 
 
@@ -43,7 +44,7 @@ class Mteb(Task):
         dataset = material.manifest.dataset
         if not isinstance(dataset, MtebDataset):
             raise UsageError(f"{material.info.name} is no task of MTEB.", advice="Name it mteb/NAME.")
-        encoder = _encoder_class()(material, prompts_of(material, settings))
+        encoder = _encoder_class()(material, prompts_of(material, settings), normalize=UNIT in settings)
         try:
             found = mteb.evaluate(encoder, dataset.task, cache=None, co2_tracker=False, show_progress_bar=False)
         except (OSError, ConnectionError) as error:
@@ -84,7 +85,8 @@ def _encoder_class() -> Any:
     class StoredEncoder(AbsEncoder):  # type: ignore[misc]  # the library has no types
         """One of our encoders, behind the embedding store."""
 
-        def __init__(self, material: Material, prompts: Mapping[str, str]) -> None:
+        def __init__(self, material: Material, prompts: Mapping[str, str], *, normalize: bool) -> None:
+            self.normalize = normalize
             self.embed = partial(material.encoder.texts, language=material.language)
             self.prompts = prompts
             card = material.encoder.card
@@ -94,6 +96,7 @@ def _encoder_class() -> Any:
 
         def encode(self, inputs: Any, *, prompt_type: Any = None, **others: Any) -> Any:  # noqa: ARG002
             texts = [text for batch in inputs for text in batch["text"]]
-            return self.embed(with_prompt(self.prompts, getattr(prompt_type, "value", ""), texts))
+            vectors = self.embed(with_prompt(self.prompts, getattr(prompt_type, "value", ""), texts))
+            return unit(vectors) if self.normalize else vectors
 
     return StoredEncoder

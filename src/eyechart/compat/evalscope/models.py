@@ -17,8 +17,10 @@ REQUEST_SIZE = 32
 TEXT_BATCH = 32
 LOCAL_BATCH = 8
 """Images per forward pass of a local generator, at most: a batch of 128 prompts with images fits nowhere."""
-WITHOUT_EFFECT = frozenset({"show_progress_bar", "normalize_embeddings", "convert_to_tensor", "convert_to_numpy"})
-"""Arguments of ``encode`` that cannot change a number here: vectors are always compared by cosine."""
+WITHOUT_EFFECT = frozenset({"show_progress_bar", "convert_to_tensor", "convert_to_numpy"})
+"""Arguments of ``encode`` that cannot change a number here."""
+NORMALIZE = "normalize_embeddings"
+"""The argument that makes a dot product the cosine."""
 
 
 def vision_spec(entry: VisionModel, role: Role, access: Access) -> ModelSpec:
@@ -86,11 +88,9 @@ def text_spec(entry: TextModel, access: Access) -> ModelSpec:
 def text_access(entry: TextModel, requests: Requests, budget: Budget, encode_kwargs: dict[str, Any]) -> Access:
     """Return how a text model is reached; its batch is what the arguments of ``encode`` say."""
     options = {**encode_kwargs, **entry.encode_kwargs}
-    unknown = sorted(set(options) - WITHOUT_EFFECT - {"batch_size"})
+    unknown = sorted(set(options) - WITHOUT_EFFECT - {"batch_size", NORMALIZE})
     if unknown:
-        raise UsageError(
-            f"encode_kwargs: {unknown[0]!r} is not supported.", advice="batch_size is; vectors are compared by cosine."
-        )
+        raise UsageError(f"encode_kwargs: {unknown[0]!r} is not supported.", advice=f"batch_size and {NORMALIZE} are.")
     batch = int(options.get("batch_size") or (REQUEST_SIZE if entry.api_base else TEXT_BATCH))
     return access_of(entry, requests, budget, requests.concurrency or DEFAULT_CONCURRENCY, batch)
 
@@ -108,7 +108,13 @@ def access_of(entry: Endpoint, requests: Requests, budget: Budget, concurrency: 
     )
 
 
-def prompt_options(entry: TextModel) -> dict[str, str]:
+def encode_options(entry: TextModel, encode_kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Return how an entry's texts are encoded: what stands in front of them, and whether vectors get unit length."""
+    unit = {**encode_kwargs, **entry.encode_kwargs}.get(NORMALIZE)
+    return {**_prompts(entry), **({NORMALIZE: True} if unit else {})}
+
+
+def _prompts(entry: TextModel) -> dict[str, str]:
     """Return what an entry puts in front of queries and documents; nothing, if that is left to the model's authors."""
     given = dict(entry.prompts)
     for role in given:

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from eyechart.api import Budget
 from eyechart.compat.evalscope.layout import Layout, label, result_path
-from eyechart.compat.evalscope.models import prompt_options, text_access, text_spec
+from eyechart.compat.evalscope.models import encode_options, text_access, text_spec
 from eyechart.compat.evalscope.schema import CustomTask, MtebConfig, MtebEval, Requests, TextModel
 from eyechart.datasets.libraries.mteb import MtebDataset, tasks_of_types
 from eyechart.errors import UsageError
@@ -40,7 +40,7 @@ class Texts:
 class TextModels:
     """The text models of a config: encoders with their prompts, and rerankers."""
 
-    encoders: tuple[tuple[ModelSpec, dict[str, str]], ...]
+    encoders: tuple[tuple[ModelSpec, dict[str, Any]], ...]
     rerankers: tuple[tuple[ModelSpec, str], ...]
 
     @classmethod
@@ -49,7 +49,9 @@ class TextModels:
     ) -> TextModels:
         """Part encoders from rerankers; a reranker alone cannot search."""
         specs = [(entry, text_spec(entry, text_access(entry, requests, budget, encode_kwargs))) for entry in entries]
-        encoders = tuple((spec, prompt_options(entry)) for entry, spec in specs if not entry.is_cross_encoder)
+        encoders = tuple(
+            (spec, encode_options(entry, encode_kwargs)) for entry, spec in specs if not entry.is_cross_encoder
+        )
         rerankers = tuple((spec, entry.prompt or "") for entry, spec in specs if entry.is_cross_encoder)
         if not encoders:
             raise UsageError(

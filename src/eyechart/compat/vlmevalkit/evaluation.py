@@ -16,6 +16,7 @@ from eyechart.datasets.questions.tables import dump
 from eyechart.errors import DataError, EyechartError, UsageError
 from eyechart.inference.answers import StoredAnswers
 from eyechart.io.files import cache_root
+from eyechart.metrics.answers import split_thinking
 from eyechart.metrics.texts.choices import FAILED
 from eyechart.models.access import Access
 from eyechart.models.registry import open_model
@@ -55,6 +56,9 @@ def evaluate_file(table: QuestionTable, benchmark: QuestionBenchmark, eval_file:
             raise
         warnings.warn(f"The judge {judge.name} failed ({error.message}): scored by {EXACT} instead.", stacklevel=2)
         scored = score_rows(rows, benchmark, extractor=extractor)
+    if scored.unscored:
+        lost = f"{len(scored.unscored)} verdicts of the judge {scored.decided_by} could not be read"
+        warnings.warn(f"{lost}: the scores are those of the other answers.", stacklevel=2)
     _write(scored, eval_file)
     return RowTable(scored.table) if isinstance(scored.table, list) else scored.table
 
@@ -77,7 +81,7 @@ def judge_of_model(model: Any) -> Judge:
             except Exception as error:  # noqa: BLE001 - whatever somebody's judge raises is no verdict
                 reply = error
             failed = not isinstance(reply, str) or reply.startswith(FAILED)
-            yield prompt.id, Answer("", error=repr(reply)) if failed else Answer(reply)
+            yield prompt.id, Answer("", error=repr(reply)) if failed else Answer(split_thinking(reply)[0])
 
     return Judge(str(getattr(model, "name", type(model).__name__)), ask)
 

@@ -105,6 +105,8 @@ class BaseAPI(BaseModel):
     """A model behind some API: ``generate_inner`` returns ``(code, answer, log)``, 0 for success, and is retried."""
 
     is_api = True
+    gave_up = False
+    """Whether no try succeeded; `generate` then returns what came instead of an answer, as the original does."""
 
     def __init__(
         self,
@@ -153,6 +155,7 @@ class BaseAPI(BaseModel):
 
     def _retried(self, ask: Callable[[], Any]) -> Any:
         answer: Any = None
+        self.gave_up = False
         for attempt in range(self.retry):
             if attempt:
                 time.sleep(random.uniform(0, 2 * self.wait))  # noqa: S311 - spreading retries needs no secrecy
@@ -163,4 +166,5 @@ class BaseAPI(BaseModel):
                 continue
             if code == 0 and answer not in ("", None) and self.fail_msg not in str(answer):
                 return {"prediction": answer, "extra_records": note} if isinstance(note, dict) else answer
+        self.gave_up = True
         return self.fail_msg if answer in ("", None) else answer

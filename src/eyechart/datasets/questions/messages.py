@@ -59,8 +59,16 @@ def _media(path: str) -> str | None:
     return kind if kind in ("image", "video") else None
 
 
-def to_messages(prompt: Sequence[Mapping[str, Any]], where: str) -> tuple[Message, ...]:
-    """Turn a dataset's prompt, one turn or a conversation, into what generators take."""
+def to_messages(prompt: Any, where: str) -> tuple[Message, ...]:
+    """Turn a dataset's prompt, a text, one turn or a conversation, into what generators take.
+
+    Raises:
+        DataError: If it is something else.
+    """
+    if isinstance(prompt, str):
+        return (Message("user", _parts(prompt, where)),)
+    if not isinstance(prompt, Sequence) or not prompt or not all(isinstance(item, Mapping) for item in prompt):
+        raise DataError(f"{where}: a prompt is a text or a list of items with type and value, not {prompt!r:.200}.")
     if prompt and "role" in prompt[0] and "content" in prompt[0]:
         return tuple(Message(turn["role"], _parts(turn["content"], where)) for turn in prompt)
     roles: list[tuple[Speaker, list[Mapping[str, Any]]]] = []

@@ -7,7 +7,8 @@ Such a class is made with the benchmark's name and has ``data`` (a table or data
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,7 +16,7 @@ from eyechart.datasets.questions.benchmarks import OWN_EVALUATE, QuestionBenchma
 from eyechart.datasets.questions.dataset import QuestionDataset, QuestionInfo
 from eyechart.datasets.questions.question_table import QuestionTable
 from eyechart.datasets.questions.rows import Record, as_table
-from eyechart.errors import UsageError
+from eyechart.errors import DataError, EyechartError, UsageError
 from eyechart.io.code import code_digest
 from eyechart.io.digests import DIGEST_SIZE, file_digest
 from eyechart.types import DatasetSpec, digest_json
@@ -36,8 +37,10 @@ def open_class(made_by: Any, spec: DatasetSpec) -> ClassDataset:
     Raises:
         UsageError: If the class is not of the form that is described above.
     """
+    name = getattr(made_by, "__name__", spec.name)
     own = list(vars(made_by).get("DATASET_URL", ())) if isinstance(made_by, type) else []
-    made = made_by(spec.name if spec.name in own or not own else own[0])
+    with _explained(name):
+        made = made_by(spec.name if spec.name in own or not own else own[0])
     missing = [name for name in ("data", "build_prompt", "TYPE", "evaluate") if not hasattr(made, name)]
     if missing:
         raise UsageError(
@@ -45,6 +48,17 @@ def open_class(made_by: Any, spec: DatasetSpec) -> ClassDataset:
             advice="Extend eyechart.vlm.ImageBaseDataset, or write a class with the same methods.",
         )
     return ClassDataset(made, spec)
+
+
+@contextmanager
+def _explained(what: str) -> Iterator[None]:
+    """Turn whatever somebody's class raises into an error of this dataset: other jobs go on."""
+    try:
+        yield
+    except EyechartError:
+        raise
+    except Exception as error:
+        raise DataError(f"{what} failed: {type(error).__name__}: {error}") from error
 
 
 class ClassDataset(QuestionDataset):
@@ -69,7 +83,8 @@ class ClassDataset(QuestionDataset):
 
     def build_prompt(self, row: Record) -> Sequence[Any]:
         """Let the class ask."""
-        prompt: Sequence[Any] = self.made.build_prompt(row)
+        with _explained(f"{type(self.made).__name__}.build_prompt"):
+            prompt: Sequence[Any] = self.made.build_prompt(row)
         return prompt
 
     def image_paths(self, row: Record) -> list[str]:
@@ -79,7 +94,8 @@ class ClassDataset(QuestionDataset):
 
     def evaluate(self, file: Path, judge: dict[str, Any]) -> Any:
         """Let the class score a file of predictions."""
-        return self.made.evaluate(str(file), **judge)
+        with _explained(f"{type(self.made).__name__}.evaluate"):
+            return self.made.evaluate(str(file), **judge)
 
     def signature(self) -> str:
         """Digest the code of the class with what it imports, the rows and the image files that they name."""

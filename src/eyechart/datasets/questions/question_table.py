@@ -10,6 +10,7 @@ from eyechart.datasets.questions.folders import image_folder, inside, lmu_data_r
 from eyechart.datasets.questions.images import SHARED, decode_cell, write_image
 from eyechart.datasets.questions.rows import Record, RowTable
 from eyechart.errors import DataError
+from eyechart.io.digests import file_digest
 from eyechart.io.media import ImageRef
 from eyechart.io.untrusted import is_file
 from eyechart.metrics.cells import as_text, text_list
@@ -108,22 +109,33 @@ class QuestionTable:
     def _named_image(self, name: str) -> str:
         """Find an image that a row only names: in the image folder, or beside the table."""
         folders = [self.image_root, lmu_data_root(), *([self.file.parent] if self.file else [])]
+        found: list[Path] = []
         for folder in folders:
             try:
                 path = inside(folder, name, f"{self.name}: image_path")
             except DataError:
-                if folder is folders[-1]:
+                if folder is folders[-1] and not found:
                     raise
                 continue
             if is_file(path):
-                return str(path.absolute())
-        return name
+                found.append(path.absolute())
+        if len(set(found)) > 1 and len(set(map(file_digest, found))) > 1:
+            raise DataError(
+                f"{self.name}: image_path {name!r} names several images: {' and '.join(map(str, found))}.",
+                advice="Keep the one that is meant, or give the table another name.",
+            )
+        return str(found[0]) if found else name
 
     def _with_images(self, table: RowTable) -> RowTable:
         if self.meta_only:
             return table
         kept = [row for row in table.rows if row.has("image")]
         lost = len(table) - len(kept)
+        if lost and not kept:
+            raise DataError(
+                f"{self.name}: none of the {lost} rows has an image.",
+                advice="Leave the column 'image' out of questions without images.",
+            )
         if lost:
             self.notices.append(Notice("rows_without_image", lost, f"{lost} rows have no image and are not asked."))
         return RowTable(kept, table.columns)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from functools import partial
 from pathlib import Path
 
@@ -18,8 +19,9 @@ from eyechart.datasets.questions.tsv import read_header, read_tsv
 from eyechart.datasets.registry import BENCHMARKS
 from eyechart.errors import DataError, UsageError
 from eyechart.languages import canonical
+from eyechart.metrics.cells import as_text
 from eyechart.plugins import PYTHON, split_own
-from eyechart.types import DatasetSpec
+from eyechart.types import DatasetSpec, Notice
 
 
 def question_names() -> list[str]:
@@ -63,7 +65,18 @@ def open_questions(spec: DatasetSpec) -> QuestionDataset:
 
 def _open_known(known: QuestionBenchmark, spec: DatasetSpec) -> QuestionDataset:
     path = known_file(known, offline=bool(spec.options.get("offline")))
-    return QuestionDataset(_info(spec, path, known), partial(read_questions, known.name, path, known.kind == "Caption"))
+    return QuestionDataset(_info(spec, path, known), partial(_read_known, known, path))
+
+
+def _read_known(known: QuestionBenchmark, path: Path) -> QuestionTable:
+    """Read the table of a benchmark of the catalogue, and say if it is not the published one."""
+    table = read_questions(known.name, path, known.kind == "Caption")
+    with path.open("rb") as stream:
+        md5 = hashlib.file_digest(stream, partial(hashlib.md5, usedforsecurity=False)).hexdigest()
+    if known.md5 and md5 != known.md5:
+        text = f"{path} is not the published file of {known.name} (its MD5 differs): numbers cannot be compared."
+        table.notices.append(Notice("other_file", 1, text))
+    return table
 
 
 def known_file(known: QuestionBenchmark, *, offline: bool = False) -> Path:
@@ -79,6 +92,10 @@ def read_questions(name: str, path: Path, captions: bool) -> QuestionTable:
     table = QuestionTable(name, read_tsv(path), file=path)
     if captions:
         fill_questions(table.data)
+    blank = sum(not as_text(row.get("question")).strip() for row in table.rows)
+    if blank:
+        text = f"{blank} of {len(table.rows)} rows have no question: the model is shown the rest of the row."
+        table.notices.append(Notice("blank_questions", blank, text))
     return table
 
 

@@ -65,6 +65,8 @@ def _read(path: Path, stream: BinaryIO) -> RowTable:
     columns = _names(next(stream_of_pieces, None), path)
     if not columns:
         raise DataError(f"{path} is empty.", advice="The first line names the columns: index, image, question, ...")
+    if any("\r" in name for name in columns):
+        raise DataError(f"{path}: lines end in a carriage return alone.", advice="Save the table with line feeds.")
     twice = next((name for name in columns if columns.count(name) > 1), None)
     if twice is not None:
         raise DataError(f"{path}: the column {twice!r} occurs more than once.")

@@ -1,6 +1,7 @@
 """Comparing a free-form answer with its reference answers: VQA accuracy, ANLS, relaxed and exact matching."""
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
@@ -10,6 +11,7 @@ from eyechart.metrics.texts.vqa_text import vqa_normalize
 
 ANLS_THRESHOLD = 0.5
 RELAXED_TOLERANCE = 0.05
+_NEGATIVE = re.compile(r"- ?\.?\d")
 
 
 def edit_distance(first: str, second: str) -> int:
@@ -88,8 +90,14 @@ def _equal_matches(prediction: str, answers: Sequence[str]) -> list[float]:
 
 
 def _normalized_matches(prediction: str, answers: Sequence[str]) -> list[float]:
-    wanted = vqa_normalize(prediction)
-    return [float(vqa_normalize(answer) == wanted) for answer in answers]
+    said = _normalized(prediction)
+    return [float(_normalized(answer) == said) for answer in answers]
+
+
+def _normalized(text: str) -> tuple[bool, str]:
+    """Normalise as VQA does, but keep the sign of a number, and a text of which nothing would be left ("A", "?")."""
+    plain = " ".join(text.lower().split())
+    return bool(_NEGATIVE.match(plain)), vqa_normalize(text) or plain
 
 
 def _best_anls(distances: Sequence[float]) -> float:

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from eyechart.errors import EyechartError, ModelError, UsageError
+from eyechart.errors import DataError, EyechartError, ModelError, UsageError
 from eyechart.io.code import code_digest
 from eyechart.io.files import cache_root, write_cached
 from eyechart.io.media import ImageRef
@@ -55,7 +55,15 @@ class PythonGenerator:
         made = find_class(spec.name)
         self.name = spec.name
         self.dataset: str | None = spec.options.get("dataset")
-        self.model = made(**{key: value for key, value in spec.options.items() if key not in _OURS})
+        try:
+            self.model = made(**{key: value for key, value in spec.options.items() if key not in _OURS})
+        except EyechartError:
+            raise
+        except Exception as error:
+            raise ModelError(
+                f"{spec.name} cannot be made: {type(error).__name__}: {error}",
+                advice="Its arguments are given by --model_option KEY=VALUE.",
+            ) from error
         self.card = ModelCard(
             family="python",
             name=spec.name,
@@ -70,7 +78,16 @@ class PythonGenerator:
         if hasattr(self.model, "set_dump_image"):
             self.model.set_dump_image(image_paths)
         uses = getattr(self.model, "use_custom_prompt", None)
-        return partial(self.model.build_prompt, dataset=dataset) if uses is not None and uses(dataset) else None
+        return partial(self._build_prompt, dataset=dataset) if uses is not None and uses(dataset) else None
+
+    def _build_prompt(self, line: Any, dataset: str) -> Any:
+        """Let the model ask; what it raises is this question's error."""
+        try:
+            return self.model.build_prompt(line, dataset=dataset)
+        except EyechartError:
+            raise
+        except Exception as error:
+            raise DataError(f"{self.name}.build_prompt failed: {type(error).__name__}: {error}") from error
 
     def check_chat(self) -> None:
         """Refuse conversations if the class cannot hold them.
@@ -93,6 +110,8 @@ class PythonGenerator:
             raise
         except Exception as error:  # noqa: BLE001 - somebody else's code: its failure is recorded, the run goes on
             return Answer("", error=f"{type(error).__name__}: {error}")
+        if getattr(self.model, "gave_up", False):
+            return Answer("", error=f"no try succeeded: {said}")
         text = said["prediction"] if isinstance(said, dict) and "prediction" in said else said
         if not isinstance(text, str):
             return Answer("", error=f"generate returned {type(text).__name__}, not a text")

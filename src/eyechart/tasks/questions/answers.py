@@ -12,7 +12,7 @@ from eyechart.datasets.questions.messages import to_messages
 from eyechart.datasets.questions.predictions import (
     find_predictions,
     prediction_file,
-    read_predictions,
+    read_agreeing,
     write_predictions,
 )
 from eyechart.datasets.questions.rows import Record
@@ -26,6 +26,8 @@ from eyechart.types import Answer, Message, Notice, Prompt
 
 Generate = Callable[[Iterable[Prompt]], Iterable[tuple[str, Answer]]]
 Build = Callable[[Record], Any]
+CUT = "length"
+"""The finish reason of an answer that was cut at the longest answer."""
 
 
 @dataclass
@@ -84,16 +86,27 @@ def _own_prompts(material: Material) -> Build | None:
 
 def _read(material: Material, repeat: int) -> AnsweredRows:
     """Read the predictions of an earlier run; a question without one has failed."""
-    file = find_predictions(material.output, repeat)
-    if file is None:
+    files = find_predictions(material.output, repeat)
+    if not files:
         wanted = prediction_file(material.output, repeat, ".jsonl")
         raise DataError(
             f"There are no predictions to score: {wanted} does not exist.", advice="Run with --mode infer first."
         )
-    rows = {as_text(row["index"]): row for row in read_predictions(questions_of(material).table, file)}
+    rows = {as_text(row["index"]): row for row in read_agreeing(questions_of(material).table, files)}
     names = [entry.id for entry in material.manifest.entries]
-    lost = [Failure(name, f"no prediction in {file.name}") for name in names if name not in rows]
-    return AnsweredRows([rows[name] for name in names if name in rows], lost, file)
+    lost = [Failure(name, f"no prediction in {files[0].name}") for name in names if name not in rows]
+    found = [rows[name] for name in names if name in rows]
+    return AnsweredRows(found, lost, files[0], _other_images(material, found))
+
+
+def _other_images(material: Material, rows: Iterable[Mapping[str, Any]]) -> list[Notice]:
+    """Say how many stored predictions are about other images than the benchmark has now."""
+    manifest = material.manifest
+    now = {entry.id: key.tobytes().hex() for entry, key in zip(manifest.entries, manifest.digests, strict=True)}
+    asked = ((now[as_text(row["index"])], row.get("images")) for row in rows)
+    other = sum(isinstance(images, list) and bool(images) and image not in images for image, images in asked)
+    text = f"{other} predictions were made from other images than the dataset has now: run with --mode infer again."
+    return [Notice("other_images", other, text)] if other else []
 
 
 class Questioner:
@@ -142,7 +155,9 @@ class Questioner:
             **({"thinking": thinking} if thinking else {}),
             "prompt": prompt,
             "images": images,
-            "finish_reason": answers[-1].finish_reason,
+            "finish_reason": CUT
+            if any(answer.finish_reason == CUT for answer in answers)
+            else answers[-1].finish_reason,
             "usage": dict(answers[-1].usage),
         }
 

@@ -70,7 +70,7 @@ class QuestionScores:
         return measured(fmean(values.values()), interval, n=len(values), mean_of=shared)
 
     def outcome(self) -> Outcome:
-        """Put everything together; records and table are those of the first repeat."""
+        """Put everything together; records and the table in the details are those of the first repeat."""
         return Outcome(self.metrics(), list(self.records()), [*self.notices, *self._notices()], self.details())
 
     def metrics(self) -> dict[str, Metric]:
@@ -85,7 +85,9 @@ class QuestionScores:
                 means = [fmean(run.units[name] for name in self.verdicts) for run in self.runs]
                 metrics["accuracy_variance"] = Metric(variance(means), n=len(means), lower_is_better=True)
         n = len(self.first.rows)
-        metrics |= {name: Metric(float(value), n=n) for name, value in scorer.numbers(self.first.table).items()}
+        tables = [scorer.numbers(run.table) for run in self.runs]
+        shared = [name for name in tables[0] if all(name in table for table in tables)]
+        metrics |= {name: Metric(fmean(table[name] for table in tables), n=n) for name in shared}
         return {name: replace(metric, primary=name == scorer.primary) for name, metric in metrics.items()}
 
     def _categories(self) -> Iterator[tuple[str, Metric]]:
@@ -156,15 +158,16 @@ class QuestionScores:
 
     def _notices(self) -> Iterator[Notice]:
         first = self.first
-        lost = len(first.unscored)
+        lost = sum(len(run.unscored) for run in self.runs)
         if lost:
-            low, high = (fmean(first.if_unscored(value).values()) for value in (0.0, 1.0))
+            low, high = (fmean(fmean(run.if_unscored(value).values()) for run in self.runs) for value in (0.0, 1.0))
             yield Notice(
                 "unreadable_verdicts",
                 lost,
                 f"{lost} verdicts of the judge {first.decided_by} could not be read: these answers are unscored. "
                 f"If all of them were wrong, the accuracy would be {low:.4f}; if all were right, {high:.4f}.",
             )
+        yield from first.scorer.notices(first.rows)
         undecided = first.rules.get(UNDECIDED, 0)
         if undecided and first.scorer.form is not None:
             text = f"{undecided} answers could not be read by rule and count as wrong; a judge could read them."

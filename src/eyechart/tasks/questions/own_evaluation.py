@@ -23,9 +23,13 @@ def own_outcome(returned: Sequence[Any], rows: Sequence[Row], decided_by: str, n
         DataError: If it returned no number.
     """
     tables = [dict(flatten(value)) for value in returned]
-    names = [name for name in tables[0] if all(name in table for table in tables)]
-    if not names:
-        raise DataError(f"{decided_by} returned no number.")
+    found = dict.fromkeys(name for table in tables for name in table)
+    names = [name for name in found if all(math.isfinite(table.get(name, math.nan)) for table in tables)]
+    if not names or (PRIMARY in found and PRIMARY not in names):
+        raise DataError(f"{decided_by} returned no number{f' for {PRIMARY}' if PRIMARY in found else ''}.")
+    lost = [name for name in found if name not in names]
+    text = f"{decided_by} returned no number for {', '.join(lost)}: left out."
+    notices = [*notices, *([Notice("no_number", len(lost), text)] if lost else [])]
     primary = PRIMARY if PRIMARY in names else names[0]
     metrics = {name: Metric(fmean(table[name] for table in tables), primary=name == primary) for name in names}
     details: dict[str, Any] = {"decided_by": decided_by}
@@ -35,7 +39,7 @@ def own_outcome(returned: Sequence[Any], rows: Sequence[Row], decided_by: str, n
 
 
 def flatten(value: Any, prefix: str = "") -> Iterator[tuple[str, float]]:
-    """Yield the numbers of a dict, list or table, with the path to each."""
+    """Yield the numbers of a dict, list or table, NaN included, with the path to each."""
     if hasattr(value, "columns"):
         table = as_table(value)
         for i, row in enumerate(table.rows):
@@ -50,7 +54,7 @@ def flatten(value: Any, prefix: str = "") -> Iterator[tuple[str, float]]:
             yield from flatten(item, prefix if len(value) == 1 else _join(prefix, str(i)))
     elif hasattr(value, "item"):
         yield from flatten(value.item(), prefix)
-    elif isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+    elif isinstance(value, int | float) and not isinstance(value, bool):
         yield prefix or "value", float(value)
 
 

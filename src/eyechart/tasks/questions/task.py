@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,7 +24,7 @@ from eyechart.scorers.judges import JUDGE_SETTINGS
 from eyechart.scorers.scoring import EXACT, Scored, check_scoring
 from eyechart.tasks.base import Material, Prediction, Task
 from eyechart.tasks.labelled import wants_full
-from eyechart.tasks.questions.answers import AnsweredRows, answers_of, questions_of
+from eyechart.tasks.questions.answers import CUT, AnsweredRows, answers_of, questions_of
 from eyechart.tasks.questions.judging import judge_arguments, score_runs
 from eyechart.tasks.questions.outcome import CATEGORIES, QuestionScores
 from eyechart.tasks.questions.own_evaluation import own_outcome
@@ -60,7 +61,7 @@ class QuestionPrediction(Prediction):
     @property
     def counts(self) -> Mapping[str, int]:
         """Count answers that no verdict could be read for: they are in no number."""
-        unscored = len(self.runs[0].unscored) if self.runs else 0
+        unscored = len({name for run in self.runs for name in run.unscored})
         return {"scored": len(self.entries) - unscored, "unscored": unscored, "repeats": self.repeats}
 
     def only(self, keep: NDArray[np.int64]) -> QuestionPrediction:
@@ -137,7 +138,7 @@ class QuestionAnswering(Task):
         if self.uses_model(settings):
             return ()
         found = (find_predictions(output, repeat) for repeat in range(settings["repeats"]))
-        return tuple(path for path in found if path is not None)
+        return tuple(path for paths in found for path in paths)
 
     def predict(self, material: Material, settings: Mapping[str, Any]) -> QuestionPrediction:
         """Ask, or read what was answered before; then read the answers, with the judge's help."""
@@ -152,7 +153,7 @@ class QuestionAnswering(Task):
             entries=tuple(entry for entry in material.manifest.entries if entry.id not in lost),
             failures=tuple(lost.values()),
             clusters=_clusters(material, runs[0]),
-            notices=(*dataset.table.notices, *(n for answers in found for n in answers.notices), *_cut_answers(runs)),
+            notices=(*dataset.table.notices, *(n for answers in found for n in answers.notices), *_poor_answers(runs)),
             repeats=len(runs),
         )
         if settings["mode"] == "infer":
@@ -205,10 +206,16 @@ def _check_failures(material: Material, found: Sequence[AnsweredRows]) -> None:
         )
 
 
-def _cut_answers(runs: Sequence[Sequence[Row]]) -> list[Notice]:
-    cut = sum(row.get("finish_reason") == "length" for rows in runs for row in rows)
+def _poor_answers(runs: Sequence[Sequence[Row]]) -> list[Notice]:
+    """Count the answers that were cut, and those of which there is nothing."""
+    rows = [row for run in runs for row in run]
+    cut = sum(row.get("finish_reason") == CUT for row in rows)
     message = f"{cut} answers were cut at the longest answer (--max_tokens): what they end in may be missing."
-    return [Notice("cut_answers", cut, message)] if cut else []
+    silent = [row for row in rows if not as_text(row.get("prediction")).strip()]
+    reasons = Counter(as_text(row.get("finish_reason")) or "stop" for row in silent)
+    why = ", ".join(f"{reason} {count}" for reason, count in sorted(reasons.items()))
+    empty = Notice("empty_answers", reasons.total(), f"{reasons.total()} answers are empty (finish reasons: {why}).")
+    return [*([Notice("cut_answers", cut, message)] if cut else []), *([empty] if reasons else [])]
 
 
 def _clusters(material: Material, rows: Sequence[Row]) -> dict[str, str]:

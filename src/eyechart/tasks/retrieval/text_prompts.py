@@ -8,6 +8,8 @@ from typing import Any
 from eyechart.tasks.base import Material
 
 ROLES = ("query", "document")
+UNIT = "normalize_embeddings"
+"""The setting by which also a model that compares by dot product is compared by cosine."""
 OTHER_NAMES = {"passage": "document"}
 
 
@@ -16,10 +18,11 @@ def given_prompts(family: str) -> dict[str, Any]:
     return {"prompts": "given"} if family == "sentence-transformers" else {}
 
 
-def prompt_settings(options: Mapping[str, Any]) -> dict[str, str]:
-    """Pick ``query_prompt`` and ``document_prompt``; an empty one is a choice, too."""
+def prompt_settings(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Pick ``query_prompt`` and ``document_prompt`` (an empty one is a choice, too), and `UNIT` if it is set."""
     given = {f"{role}_prompt": options.get(f"{role}_prompt") for role in ROLES}
-    return {key: str(text) for key, text in given.items() if text is not None}
+    unit = {UNIT: True} if options.get(UNIT) else {}
+    return {key: str(text) for key, text in given.items() if text is not None} | unit
 
 
 def prompts_of(material: Material, settings: Mapping[str, Any]) -> dict[str, str]:

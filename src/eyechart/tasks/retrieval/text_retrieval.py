@@ -17,7 +17,7 @@ from eyechart.tasks.base import Material, Prediction, Task
 from eyechart.tasks.encoded import encode_texts
 from eyechart.tasks.retrieval import ranked
 from eyechart.tasks.retrieval.ranked import FoundDocuments, JudgedQueries
-from eyechart.tasks.retrieval.text_prompts import given_prompts, prompt_settings, prompts_of, with_prompt
+from eyechart.tasks.retrieval.text_prompts import UNIT, given_prompts, prompt_settings, prompts_of, with_prompt
 from eyechart.types import ModelCard, ModelSpec, Notice, Outcome, TextCollection
 
 RERANKER = "reranker"
@@ -116,7 +116,7 @@ def _embed(
 ) -> tuple[tuple[Vectors, Vectors], tuple[Notice, ...]]:
     """Encode queries and documents with their prompts, so that their dot product is the model's own similarity."""
     prompts = prompts_of(material, settings)
-    by_cosine = ranked.is_cosine(material.encoder.card.similarity)
+    by_cosine = ranked.is_cosine(material.encoder.card.similarity) or UNIT in settings
     texts = {
         "query": [query.text for query in judged.queries],
         "document": [document.text for document in collection.documents],
