@@ -14,6 +14,8 @@ from eyechart.report.tests import FUNCTIONS, LEVEL, PairedOutcome, paired_test
 from eyechart.stats import holm
 from eyechart.types import Metric
 
+NOT_SEPARABLE = "not separable"
+
 
 @dataclass(frozen=True)
 class Difference:
@@ -35,7 +37,7 @@ class Difference:
     def verdict(self) -> str:
         """Say it in a word, after the correction for many benchmarks."""
         if self.p_holm >= 1 - LEVEL:
-            return "not separable"
+            return NOT_SEPARABLE
         return "better" if (self.paired.difference > 0) != self.lower_is_better else "worse"
 
 
@@ -77,9 +79,12 @@ def compare(
     columns = [column for column in table.columns(metric) if column.benchmark in shared]
     lines = [line for column in columns if (line := compare_column(table, column, (first, second), cache))]
     if not lines:
+        names = sorted({column.metric for column in columns}) or [str(metric)]
         raise UsageError(
-            f"{table.models[first].label} and {table.models[second].label} have no samples in common.",
-            advice="Both need per-sample records of the same benchmark, and a metric that is computed from them.",
+            f"{table.models[first].label} and {table.models[second].label} have no samples in common that "
+            f"{', '.join(names)} is computed from.",
+            advice="Both need records of the same samples, and a metric that is computed sample by sample "
+            "(a median and an error of calibration are not).",
         )
     return PairwiseComparison(first, second, correct_for_many(lines))
 

@@ -85,7 +85,8 @@ class QuestionScores:
                 means = [fmean(run.units[name] for name in self.verdicts) for run in self.runs]
                 metrics["accuracy_variance"] = Metric(variance(means), n=len(means), lower_is_better=True)
         n = len(self.first.rows)
-        metrics |= {name: Metric(float(value), n=n) for name, value in scorer.numbers(self.first.table).items()}
+        numbers = scorer.numbers(self.first.table)
+        metrics |= {name: Metric(float(value), n=n, points=scorer.points) for name, value in numbers.items()}
         return {name: replace(metric, primary=name == scorer.primary) for name, metric in metrics.items()}
 
     def _categories(self) -> Iterator[tuple[str, Metric]]:
