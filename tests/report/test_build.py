@@ -174,6 +174,14 @@ def test_a_result_that_a_newer_one_replaces_is_named(small_suite, tmp_path, caps
     assert f"occurs more than once: the newest result is shown, not {tmp_path / 'a.json'}." in capsys.readouterr().err
 
 
+def test_of_results_without_a_date_none_is_called_the_newest():
+    table = make_table([found("a", "x", {"acc1": 0.9}), found("a", "x", {"acc1": 0.3})])
+
+    assert [line.partition(": ")[2] for line in table.notices] == [
+        "the last result is shown, not None, which has no date."
+    ]
+
+
 def test_two_tasks_that_write_the_same_metric_have_columns_of_two_names():
     parquet = pytest.importorskip("pyarrow.parquet")
     both = [

@@ -351,3 +351,28 @@ def loss(suite, model):
 def test_a_metric_that_is_not_computed_sample_by_sample_is_named(suite):
     with pytest.raises(UsageError, match="that ece is computed from"):
         run(*sorted(suite.glob("garden_*_en_*.json")), "--metric", "ece")
+
+
+def test_what_both_have_but_cannot_be_paired_is_named(small_suite, tmp_path, capsys):
+    for file in [*small_suite.glob("garden_*"), *small_suite.glob("digits_*_zeroshot_*")]:
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    path = tmp_path / "garden_Snellen-B_en_zeroshot_classification.json"
+    body = json.loads(path.read_text())
+    names = ("dataset", "model", "pretrained", "task", "metrics", "language")
+    path.write_text(json.dumps({key: body[key] for key in names} | {"schema": 1}))
+
+    run(tmp_path, "--output", tmp_path / "out")
+
+    shown = capsys.readouterr().out
+    assert "garden: both have it, but not in records of the same samples." in shown
+    assert "Not in these ranks: garden." in shown
+    assert json.loads((tmp_path / "out").read_text())["comparisons"][0]["unpaired"] == ["garden"]
+
+
+def test_too_few_samples_for_an_interval_have_no_detectable_difference(tmp_path):
+    for name, misses in (("weak", range(5)), ("strong", ())):
+        sit(exam(tmp_path / "exam", n=5), tmp_path / "out" / f"{name}.json", name, misses)
+
+    (line,) = compare_two(tmp_path / "out")
+
+    assert (line.paired.low, line.paired.detectable) == (None, None)

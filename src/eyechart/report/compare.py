@@ -48,6 +48,8 @@ class PairwiseComparison:
     first: int
     second: int
     lines: tuple[Difference, ...]
+    unpaired: tuple[str, ...] = ()
+    """Benchmarks that both have, but that cannot be compared sample by sample."""
 
 
 def compare(
@@ -86,7 +88,9 @@ def compare(
             advice="Both need records of the same samples, and a metric that is computed sample by sample "
             "(a median and an error of calibration are not).",
         )
-    return PairwiseComparison(first, second, correct_for_many(lines))
+    compared = {line.benchmark for line in lines}
+    unpaired = [table.benchmarks[b].label for b in shared if table.benchmarks[b] not in compared]
+    return PairwiseComparison(first, second, correct_for_many(lines), () if metric else tuple(unpaired))
 
 
 def correct_for_many(lines: Sequence[Difference]) -> tuple[Difference, ...]:

@@ -77,7 +77,8 @@ class ResultTable:
     def _not_shown(self) -> list[str]:
         return [
             f"{item.result.model} {item.result.pretrained} on {item.result.dataset} ({item.result.language}) "
-            f"occurs more than once: the newest result is shown, not {item.result.path}."
+            f"occurs more than once: the {'newest' if item.result.provenance.get('date') else 'last'} result is shown, "
+            f"not {item.result.path}{'' if item.result.provenance.get('date') else ', which has no date'}."
             for item in self.replaced
         ]
 

@@ -23,6 +23,7 @@ def comparison_text(table: ResultTable, comparison: PairwiseComparison) -> str:
         *align([HEADER, *(_row(table, line) for line in comparison.lines)]),
         "",
         *_notes(comparison.lines),
+        *(f"{name}: both have it, but not in records of the same samples." for name in comparison.unpaired),
     ]
     return "\n".join(lines) + "\n"
 
@@ -35,7 +36,9 @@ def ranking_text(table: ResultTable, ranking: SuiteRanking) -> str:
         rank = str(low) if low == high else f"{low}-{high}"
         rows.append((rank, f"{scale * mean:.1f}", table.models[model].label))
     head = f"Ranks over {len(ranking.benchmarks)} benchmarks ({100 * LEVEL:.0f} % intervals, all together):"
-    return "\n".join([head, "", *align(rows)]) + "\n"
+    left = [name.label for b, name in enumerate(table.benchmarks) if b not in ranking.benchmarks]
+    note = ["", f"Not in these ranks: {one_line(', '.join(left))}."] if left else []
+    return "\n".join([head, "", *align(rows), *note]) + "\n"
 
 
 def _row(table: ResultTable, line: Difference) -> tuple[str, ...]:
