@@ -357,6 +357,10 @@ def test_a_row_of_two_models_with_one_name_is_named(exam_data, tmp_path, capsys)
     assert "same is not the same model in all of its results" in capsys.readouterr().err
 
 
+def test_one_model_on_many_benchmarks_is_one_model(suite, answers):
+    assert make_table(load_results([suite, answers]).found).notices == []
+
+
 def test_per_cent_beside_fractions_are_named():
     table = make_table([found("a", "x", {"acc1": 0.9}), found("b", "x", {"acc1": 88.5})])
 

@@ -83,15 +83,16 @@ class ResultTable:
         ]
 
     def _several_models(self) -> list[str]:
-        """Name the rows whose results were made with other weights, another transform or precision."""
-        found: dict[int, dict[object, Result]] = {}
+        """Name the rows whose results were made with other weights or another precision."""
+        found: dict[int, dict[str, Result]] = {}
         for (model, _), item in sorted(self.cells.items(), key=lambda cell: cell[0]):
-            known = item.result.model_card.get("fingerprint")
-            if known:
-                found.setdefault(model, {}).setdefault(str(known), item.result)
+            card = item.result.model_card
+            if card.get("weights_digest"):
+                form = card["weights_digest"], card.get("precision")
+                found.setdefault(model, {}).setdefault(str(form), item.result)
         return [
-            f"{self.models[model].label} is not the same model in all of its results (weights, transform or "
-            f"precision): {', '.join(str(result.path) for result in results.values())}."
+            f"{self.models[model].label} is not the same model in all of its results (weights or precision): "
+            f"{', '.join(str(result.path) for result in results.values())}."
             for model, results in found.items()
             if len(results) > 1
         ]

@@ -40,7 +40,7 @@ function drawPair(target, pairs, a, b) {
   if (a === b) return replace(target, h("p", { class: "empty" }, "Choose two different models."));
   const pair = pairs.find((part) => (part.a === a && part.b === b) || (part.a === b && part.b === a));
   if (!pair) {
-    return replace(target, h("p", { class: "empty" }, "With this many models only the best are compared with each other. Run: "), h("code", { class: "command" }, "eyechart compare RESULTS_OF_A RESULTS_OF_B"));
+    return replace(target, h("p", { class: "empty" }, "These two are not compared here: they have no samples of a benchmark in common, or there are so many models that only the best are. Run: "), h("code", { class: "command" }, "eyechart compare RESULTS_OF_A RESULTS_OF_B"));
   }
   const lines = pair.lines.map((line) => readLine(line, pair.a !== a));
   const better = lines.filter((line) => line.verdict === "better").length;
