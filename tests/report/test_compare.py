@@ -348,6 +348,11 @@ def loss(suite, model):
     return read_result(suite / f"garden_{model}_en_zeroshot_classification.json").metrics["nll"]
 
 
+def test_a_metric_that_nobody_has_is_refused(small_suite):
+    with pytest.raises(UsageError, match="No result has the metric 'acc7'"):
+        run(small_suite, "--metric", "acc7")
+
+
 def test_a_metric_that_is_not_computed_sample_by_sample_is_named(suite):
     with pytest.raises(UsageError, match="that ece is computed from"):
         run(*sorted(suite.glob("garden_*_en_*.json")), "--metric", "ece")

@@ -79,9 +79,11 @@ def compare(
     shared = [b for b in range(len(table.benchmarks)) if (first, b) in table.cells and (second, b) in table.cells]
     _refuse_different(table, first, second, shared, allow)
     columns = [column for column in table.columns(metric) if column.benchmark in shared]
+    if not columns:
+        raise UsageError(f"No result has the metric {metric!r}.", advice="Leave --metric out for the primary ones.")
     lines = [line for column in columns if (line := compare_column(table, column, (first, second), cache))]
     if not lines:
-        names = sorted({column.metric for column in columns}) or [str(metric)]
+        names = sorted({column.metric for column in columns})
         raise UsageError(
             f"{table.models[first].label} and {table.models[second].label} have no samples in common that "
             f"{', '.join(names)} is computed from.",

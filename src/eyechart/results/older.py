@@ -13,7 +13,7 @@ from eyechart.io.untrusted import is_number
 from eyechart.types import MeanOf, Metric, RecordForm
 
 LOWER_IS_BETTER = re.compile(r"(ece|adaptive_ece|nll|brier|accuracy_variance|.*_median_rank)(_worst_.*)?")
-POINTS = re.compile(r"nll|CIDEr|.*_median_rank")
+POINTS = re.compile(r"(nll|CIDEr|.*_median_rank)(_worst_.*)?")
 """No fractions, even where they are small."""
 PRIMARY = (
     "lp_acc1",
