@@ -43,7 +43,7 @@ def _table_rows(text: str) -> list[Row]:
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise ValueError(f"the column {twice[0]!r} occurs twice")
-    rows = []
+    rows: list[Row] = []
     for cells in filter(None, lines):
         if any(cells[len(header) :]):
             raise ValueError(f"line {lines.line_num} has more cells than the header")
