@@ -443,6 +443,8 @@ class Metric:
     """Where it is no mean: the function over records that gives it, by name (see `eyechart.report.tests`)."""
     best: float | None = None
     """The largest value that any model can reach on these data, where that is not the largest there is."""
+    points: bool = False
+    """Whether it is no fraction, however small it is: a rank, a sum, per cent. Tables never make per cent of it."""
 
 
 RecordForm = Literal["", "label", "labels", "ranking", "question"]

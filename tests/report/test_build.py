@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import base64
 import csv
 import io
 import json
 
 import pytest
+from PIL import Image
 
+from eyechart import evaluate
 from eyechart.cli import build
+from eyechart.datasets.questions.rows import RowTable
+from eyechart.datasets.questions.tsv import write_tsv
 from eyechart.errors import UsageError
 from eyechart.report.averages import average
 from eyechart.report.formats import FORMATS, matrix
@@ -17,8 +22,12 @@ from eyechart.report.load import Found, load_results
 from eyechart.report.table import Column, make_table
 from eyechart.results import Result
 from eyechart.types import Metric
+from support.data import encoded
+from support.make_results import VLMS, classification, exam, retrieval, sit
+from support.make_results import run as run_tasks
 
 RETRIEVAL = "zeroshot_retrieval"
+PIXEL = base64.b64encode(encoded(Image.new("RGB", (4, 4), (200, 40, 40)))).decode()
 
 
 def run(*arguments):
@@ -165,6 +174,14 @@ def test_a_result_that_a_newer_one_replaces_is_named(small_suite, tmp_path, caps
     assert f"occurs more than once: the newest result is shown, not {tmp_path / 'a.json'}." in capsys.readouterr().err
 
 
+def test_of_results_without_a_date_none_is_called_the_newest():
+    table = make_table([found("a", "x", {"acc1": 0.9}), found("a", "x", {"acc1": 0.3})])
+
+    assert [line.partition(": ")[2] for line in table.notices] == [
+        "the last result is shown, not None, which has no date."
+    ]
+
+
 def test_two_tasks_that_write_the_same_metric_have_columns_of_two_names():
     parquet = pytest.importorskip("pyarrow.parquet")
     both = [
@@ -275,6 +292,81 @@ def test_points_are_never_averaged_with_fractions():
     table = make_table([found("a", "x", {"acc1": 0.5}), points])
 
     assert average(table, table.columns()).values == (0.5,)
+
+
+def test_a_model_below_chance_leaves_the_others_in_per_cent():
+    table = make_table([found("a", "x", {"acc1": 0.05}), found("b", "x", {"acc1": 0.64})])
+
+    grid = matrix(table, table.columns(), how="chance")
+
+    assert [row[-1] for row in grid.rows] == ["-5.6", "60.0"]
+
+
+@pytest.mark.parametrize("how", ["plain", "chance"])
+def test_points_are_points_however_small_they_are(how):
+    """Two perfect rankings have a median rank of one, not of a hundred per cent."""
+    median = Metric(1.0, chance=0.5, primary=True, lower_is_better=True, points=True)
+    table = make_table([found(model, "coco", {"text_retrieval_median_rank": median}) for model in "ab"])
+
+    grid = matrix(table, table.columns(), how=how)
+
+    assert [row[1:] for row in grid.rows] == [("1.0", None), ("1.0", None)]
+    assert "There is none: only fractions are averaged" in grid.note
+
+
+def test_tasks_and_scorers_say_which_of_their_numbers_are_points(tmp_path):
+    retrieval(tmp_path / "postcards", n=12)
+    classification(tmp_path / "stamps", n=12, classes=4, haze=0.2)
+    rows = [{"index": i, "image": PIXEL, "answer": "['a red thing', 'a thing']"} for i in range(4)]
+    write_tsv(tmp_path / "captions.tsv", RowTable(rows))
+    run_tasks(tmp_path / "out", tmp_path, ["wds/postcards", "wds/stamps"], ["Snellen-L"], metrics="full")
+    evaluate(
+        dataset=[str(tmp_path / "captions.tsv")], model=VLMS[:1], num_workers=0, questions={"xlsx": False},
+        output=str(tmp_path / "out" / "captions.json"),
+    )  # fmt: skip
+
+    points = {
+        name for item in load_results([tmp_path / "out"]).found for name, m in item.result.values.items() if m.points
+    }
+
+    assert points >= {"text_retrieval_median_rank", "image_retrieval_median_rank", "nll", "Bleu_4", "CIDEr"}
+    assert not points & {"acc1", "ece", "accuracy", "text_retrieval_recall@5", "mean_recall@5"}
+
+
+# ------------------------------------------------------------------------------------- what may not stand together
+
+
+@pytest.mark.parametrize("layout", ["csv", "markdown"])
+def test_other_data_or_fewer_samples_in_one_column_are_named(exam_data, tmp_path, capsys, layout):
+    sit(exam_data, tmp_path / "in" / "whole.json", "whole", range(10))
+    sit(exam_data, tmp_path / "in" / "part.json", "part", limit=50)
+
+    run(tmp_path / "in", "--layout", "matrix", "--format", layout, "--output", tmp_path / "table")
+
+    said = "Not comparable with the best, as these differ: whole on exam: dataset, samples."
+    assert said in capsys.readouterr().err
+    assert (said in (tmp_path / "table").read_text()) == (layout == "markdown")
+
+
+def test_a_row_of_two_models_with_one_name_is_named(exam_data, tmp_path, capsys):
+    sit(exam_data, tmp_path / "in" / "a.json", "same", range(10))
+    sit(exam(tmp_path / "other"), tmp_path / "in" / "b.json", "same", range(90))
+
+    run(tmp_path / "in", "--layout", "matrix", "--output", tmp_path / "table.csv")
+
+    assert "same is not the same model in all of its results" in capsys.readouterr().err
+
+
+def test_one_model_on_many_benchmarks_is_one_model(suite, answers):
+    assert make_table(load_results([suite, answers]).found).notices == []
+
+
+def test_per_cent_beside_fractions_are_named():
+    table = make_table([found("a", "x", {"acc1": 0.9}), found("b", "x", {"acc1": 88.5})])
+
+    (said,) = table.notices
+
+    assert said.startswith("x: acc1: some numbers are fractions, others larger than 1.")
 
 
 # ------------------------------------------------------------------------------------------------- rows and columns

@@ -320,3 +320,64 @@ def test_a_benchmarks_best_and_those_not_separable_from_it(exam_data, tmp_path):
     tied = tied_with_best(table, Column(0, "acc1"), RecordsCache(table))
 
     assert [table.models[m].name for m in tied] == ["best", "close"]
+
+
+def test_the_best_by_mean_average_precision_is_marked_by_the_test_that_compares(small_suite):
+    table = table_of(small_suite)
+    column = next(column for column in table.columns() if column.metric == "mean_average_precision")
+    (line,) = compare(table, 0, 1, metric=column.metric).lines
+
+    tied = tied_with_best(table, column, RecordsCache(table))
+
+    assert (len(tied) == 2) == (line.verdict == "not separable")
+    assert tied[0] == table.leader(column)
+
+
+def test_a_number_is_of_one_scale_whatever_it_is_compared_with(suite, capsys):
+    """A loss of 0.3 is not 30 % beside one of 0.2 and 0.3 beside one of 2."""
+    run(*sorted(suite.glob("garden_*_en_*.json")), "--metric", "nll", "--baseline", "Snellen-L")
+
+    rows = [line.split() for line in capsys.readouterr().out.splitlines() if line.startswith("garden")]
+
+    assert len(rows) == 5
+    assert {row[4] for row in rows} == {f"{loss(suite, 'Snellen-L'):.2f}"}
+    assert max(float(row[5]) for row in rows) > 1
+
+
+def loss(suite, model):
+    return read_result(suite / f"garden_{model}_en_zeroshot_classification.json").metrics["nll"]
+
+
+def test_a_metric_that_nobody_has_is_refused(small_suite):
+    with pytest.raises(UsageError, match="No result has the metric 'acc7'"):
+        run(small_suite, "--metric", "acc7")
+
+
+def test_a_metric_that_is_not_computed_sample_by_sample_is_named(suite):
+    with pytest.raises(UsageError, match="that ece is computed from"):
+        run(*sorted(suite.glob("garden_*_en_*.json")), "--metric", "ece")
+
+
+def test_what_both_have_but_cannot_be_paired_is_named(small_suite, tmp_path, capsys):
+    for file in [*small_suite.glob("garden_*"), *small_suite.glob("digits_*_zeroshot_*")]:
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    path = tmp_path / "garden_Snellen-B_en_zeroshot_classification.json"
+    body = json.loads(path.read_text())
+    names = ("dataset", "model", "pretrained", "task", "metrics", "language")
+    path.write_text(json.dumps({key: body[key] for key in names} | {"schema": 1}))
+
+    run(tmp_path, "--output", tmp_path / "out")
+
+    shown = capsys.readouterr().out
+    assert "garden: both have it, but not in records of the same samples." in shown
+    assert "Not in these ranks: garden." in shown
+    assert json.loads((tmp_path / "out").read_text())["comparisons"][0]["unpaired"] == ["garden"]
+
+
+def test_too_few_samples_for_an_interval_have_no_detectable_difference(tmp_path):
+    for name, misses in (("weak", range(5)), ("strong", ())):
+        sit(exam(tmp_path / "exam", n=5), tmp_path / "out" / f"{name}.json", name, misses)
+
+    (line,) = compare_two(tmp_path / "out")
+
+    assert (line.paired.low, line.paired.detectable) == (None, None)

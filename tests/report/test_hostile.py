@@ -96,7 +96,7 @@ def write_results(folder, number, model):
     result = hostile(model, "questions", "questions", accuracy, "question")
     write_result(result, [asked | {"prediction": evil("prediction") + LONG}], folder / f"{model}-question.json")
 
-    precision = {"mean_average_precision": Metric(0.5, primary=True, function="mean_average_precision")}
+    precision = {"mean_average_precision": Metric(0.25, primary=True, function="mean_average_precision")}
     records = [{"id": evil(f"m{i}"), "labels": [i % 5], "scores": [0.1, 0.2, 0.3, 0.4, 0.5]} for i in range(4)]
     result = hostile(model, "many", "zeroshot_classification", precision, "labels", details={"classnames": CLASSES})
     write_result(result, records, folder / f"{model}-many.json")

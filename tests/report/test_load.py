@@ -196,6 +196,40 @@ def test_vlmevalkit_points_stay_points(tmp_path):
     assert result.metrics == {"perception": 1500.5, "reasoning": 300, "OCR": 120}
 
 
+@pytest.mark.parametrize("order", [("dev", "validation"), ("validation", "dev")])
+def test_vlmevalkit_splits_are_told_apart_whatever_their_order(tmp_path, order):
+    lines = {"dev": "dev,0.44", "validation": "validation,0.51"}
+    text = "\n".join(["split,Overall", *(lines[name] for name in order)]) + "\n"
+
+    result = only(put(tmp_path / "m" / "m_MMMU_DEV_VAL_acc.csv", text)).result
+
+    assert result.metrics == {"Overall": 0.51, "dev|Overall": 0.44}
+    assert result.data["split"] == "validation"
+
+
+@pytest.mark.parametrize(
+    ("header", "cells", "said"),
+    [
+        ("acc1", '"0,885"', "acc1 is '0,885'"),
+        ("acc1", "88.5 %", "acc1 is '88.5 %'"),
+        ("acc1,acc1", "0.4,0.9", "the column 'acc1' occurs twice"),
+        ("acc1", "0,885", "line 2 has more cells than the header"),
+    ],
+)
+def test_a_table_that_a_spreadsheet_spoilt_is_refused(tmp_path, header, cells, said):
+    text = f"dataset,model,task,{header}\nd,m,zeroshot_classification,{cells}\n"
+
+    with pytest.raises(ResultError, match=said):
+        load_results([put(tmp_path / "benchmark.csv", text)])
+
+
+@pytest.mark.parametrize("name", ["", "Unnamed: 0"])
+def test_the_row_numbers_of_pandas_are_no_metric(tmp_path, name):
+    text = f"{name},dataset,model,task,acc1\n7,d,m,zeroshot_classification,0.5\n"
+
+    assert only(put(tmp_path / "benchmark.csv", text)).result.metrics == {"acc1": 0.5}
+
+
 def test_another_csv_is_not_a_result(tmp_path):
     with pytest.raises(ResultError, match="not a table of results"):
         load_results([put(tmp_path / "shopping.csv", "a,b\n1,2\n")])

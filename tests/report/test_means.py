@@ -267,3 +267,13 @@ def test_a_mean_of_another_kind_is_an_error_of_the_file(results):
 
     with pytest.raises(ResultError, match="is damaged"):
         read_checked(read_result(path))
+
+
+def test_what_is_no_mean_is_checked_against_its_records_as_well(small_suite, tmp_path):
+    path = tmp_path / "market.json"
+    old = read_result(small_suite / "market_Snellen-L_en_zeroshot_classification.json")
+    values = {name: replace(metric, value=0.99) for name, metric in old.values.items()}
+    changed = write_result(replace(old, values=values), list(old.iter_records()), path)
+
+    with pytest.raises(ResultError, match=r"mean_average_precision is 0\.99, but that of its records is 0"):
+        read_checked(changed)

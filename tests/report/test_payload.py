@@ -85,6 +85,15 @@ def test_intervals_that_overlap_from_above_are_tied_where_lower_is_better():
     assert marks["how"] == "overlap"
 
 
+def test_what_is_of_other_data_is_not_tied_with_the_best(exam_data, tmp_path):
+    sit(exam_data, tmp_path / "whole.json", "whole", range(2))
+    sit(exam_data, tmp_path / "part.json", "part", limit=50)
+
+    (found,) = make_payload(load_results([tmp_path]).found).overview["benchmarks"]
+
+    assert [marks["tied"] for marks in found["marks"]] == [[], []]
+
+
 def test_what_is_over_fewer_samples_than_listed_says_so(payload):
     overview = payload.overview
     fewer = {overview["benchmarks"][row[1]]["dataset"]: row[6] for row in overview["results"]}

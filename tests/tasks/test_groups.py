@@ -68,6 +68,19 @@ def test_the_worst_group_is_a_metric_with_its_own_interval(tmp_path):
     assert outcome.metrics["acc1"].value == 0.8
 
 
+@pytest.mark.parametrize("blank", ["", " ", None, float("nan")])
+def test_samples_without_a_value_are_in_no_group_and_counted(tmp_path, blank):
+    rows = [*ROWS[:5], (GREEN, RED, blank), (RED, GREEN, blank)]
+
+    outcome = scored(write_table(tmp_path / "data", rows), tmp_path, "region")
+
+    assert set(outcome.details["groups"]["region"]) == {"north", "south"}
+    assert outcome.metrics["acc1_worst_region"].value == 0.5
+    assert [notice.message for notice in outcome.notices if notice.kind == "no_group"] == [
+        "2 samples have no region: they are in no group."
+    ]
+
+
 def test_the_catalogue_may_skip_groups_and_name_the_metric_as_datacomp_does(tmp_path):
     known = {"field": "region", "skip": ["nowhere"], "metric": "acc_worst_region"}
 

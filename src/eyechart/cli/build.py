@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the table and say what went into it."""
-    from eyechart.report.formats import FORMATS, SUFFIXES, matrix, result_rows
+    from eyechart.report.formats import FORMATS, SUFFIXES, matrix, not_comparable, result_rows
 
     loaded = load(args.files)
     say_what_is_missing(loaded.found)
@@ -45,6 +45,8 @@ def run(args: argparse.Namespace) -> int:
                 f"No result has the metric {args.metric!r}.", advice="Leave --metric out for the primary ones."
             )
         grid = matrix(table, columns, how=args.average, digits=args.digits)
+        for line in not_comparable(table, columns):
+            write_message(f"{line}\n", sys.stderr)
     else:
         grid = result_rows(loaded.found, intervals=args.intervals)
     kind = args.format or SUFFIXES.get(Path(args.output).suffix.lower(), "csv")

@@ -91,6 +91,7 @@ def _to_json(table: ResultTable, comparisons: list[PairwiseComparison], ranking:
                 "baseline": table.models[comparison.first].label,
                 "model": table.models[comparison.second].label,
                 "lines": [_line(line) for line in comparison.lines],
+                "unpaired": list(comparison.unpaired),
             }
             for comparison in comparisons
         ],

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from eyechart.report.table import Column, ResultTable, is_fraction
+from eyechart.report.table import Column, ResultTable
 from eyechart.stats import chance_normalised
 
 AVERAGES: Mapping[str, tuple[str, str]] = {
@@ -33,6 +33,8 @@ class Average:
     def describe(self, how: str, table: ResultTable) -> str:
         """Say in a sentence how the numbers were made."""
         text = f"{AVERAGES[how][0]}: {AVERAGES[how][1]}"
+        if all(value is None for value in self.values):
+            return f"{text}. There is none: only fractions are averaged, and for chance only where that is known."
         if not self.common:
             return f"{text}. No benchmark has all models: each model's own are averaged, so compare with care."
         left = ", ".join(table.benchmarks[b].label for b in self.left_out)
@@ -43,17 +45,21 @@ class Average:
 def average(table: ResultTable, columns: Sequence[Column], how: str = "plain") -> Average:
     """Average over benchmarks; a benchmark with several columns counts once, as their mean.
 
-    Numbers of which less is better are averaged with each other, but never with others.
+    Only fractions are averaged, and those of which less is better with each other, but never with others.
     """
     models = range(len(table.models))
     lower = {"rank": True, "chance": False}.get(how, bool(columns) and all(map(table.lower_is_better, columns)))
     by_benchmark: dict[int, list[Row]] = {}
     for column in columns:
         values, own = table.values(column), table.lower_is_better(column)
-        if how in _SCALES:
-            row = _SCALES[how](values, table.known(column, "chance"), own)
+        if how == "rank":
+            row = _ranks(values, own)
+        elif not table.in_per_cent(column):
+            row = [None] * len(values)
+        elif how == "chance":
+            row = _above_chance(values, table.known(column, "chance"), own)
         else:
-            row = values if is_fraction(values) and own == lower else [None] * len(values)
+            row = values if own == lower else [None] * len(values)
         by_benchmark.setdefault(column.benchmark, []).append(row)
     means = {b: [_mean([row[m] for row in rows], strict=True) for m in models] for b, rows in by_benchmark.items()}
     complete = [b for b, row in means.items() if all(value is not None for value in row)]
@@ -78,7 +84,7 @@ def _above_chance(values: Row, chance: float | None, lower: bool) -> Row:
     return [None if value is None else chance_normalised(value, chance) for value in values]
 
 
-def _ranks(values: Row, chance: float | None, lower: bool) -> Row:  # noqa: ARG001 - one signature for every scale
+def _ranks(values: Row, lower: bool) -> Row:
     """Rank 1 is the best; equal values share the mean of their ranks."""
     present = [value for value in values if value is not None]
 
@@ -87,9 +93,6 @@ def _ranks(values: Row, chance: float | None, lower: bool) -> Row:  # noqa: ARG0
         return before + (sum(other == value for other in present) + 1) / 2
 
     return [None if value is None else rank(value) for value in values]
-
-
-_SCALES: Mapping[str, Callable[[Row, float | None, bool], Row]] = {"rank": _ranks, "chance": _above_chance}
 
 
 def _by_kind(table: ResultTable, own: Mapping[int, float]) -> float | None:

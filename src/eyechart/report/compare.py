@@ -14,6 +14,8 @@ from eyechart.report.tests import FUNCTIONS, LEVEL, PairedOutcome, paired_test
 from eyechart.stats import holm
 from eyechart.types import Metric
 
+NOT_SEPARABLE = "not separable"
+
 
 @dataclass(frozen=True)
 class Difference:
@@ -35,7 +37,7 @@ class Difference:
     def verdict(self) -> str:
         """Say it in a word, after the correction for many benchmarks."""
         if self.p_holm >= 1 - LEVEL:
-            return "not separable"
+            return NOT_SEPARABLE
         return "better" if (self.paired.difference > 0) != self.lower_is_better else "worse"
 
 
@@ -46,6 +48,8 @@ class PairwiseComparison:
     first: int
     second: int
     lines: tuple[Difference, ...]
+    unpaired: tuple[str, ...] = ()
+    """Benchmarks that both have, but that cannot be compared sample by sample."""
 
 
 def compare(
@@ -75,13 +79,20 @@ def compare(
     shared = [b for b in range(len(table.benchmarks)) if (first, b) in table.cells and (second, b) in table.cells]
     _refuse_different(table, first, second, shared, allow)
     columns = [column for column in table.columns(metric) if column.benchmark in shared]
+    if not columns:
+        raise UsageError(f"No result has the metric {metric!r}.", advice="Leave --metric out for the primary ones.")
     lines = [line for column in columns if (line := compare_column(table, column, (first, second), cache))]
     if not lines:
+        names = sorted({column.metric for column in columns})
         raise UsageError(
-            f"{table.models[first].label} and {table.models[second].label} have no samples in common.",
-            advice="Both need per-sample records of the same benchmark, and a metric that is computed from them.",
+            f"{table.models[first].label} and {table.models[second].label} have no samples in common that "
+            f"{', '.join(names)} is computed from.",
+            advice="Both need records of the same samples, and a metric that is computed sample by sample "
+            "(a median and an error of calibration are not).",
         )
-    return PairwiseComparison(first, second, correct_for_many(lines))
+    compared = {line.benchmark for line in lines}
+    unpaired = [table.benchmarks[b].label for b in shared if table.benchmarks[b] not in compared]
+    return PairwiseComparison(first, second, correct_for_many(lines), () if metric else tuple(unpaired))
 
 
 def correct_for_many(lines: Sequence[Difference]) -> tuple[Difference, ...]:

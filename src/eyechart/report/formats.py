@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Context, Decimal
+from functools import partial
 from typing import Any
 
 from eyechart.errors import missing_extra
 from eyechart.io.cells import csv_text, one_line
 from eyechart.report.averages import AVERAGES, average
 from eyechart.report.load import Found
-from eyechart.report.table import Column, ResultTable, best_of, fewer_than_listed, is_fraction
+from eyechart.report.pairing import differing
+from eyechart.report.table import Column, ResultTable, best_of, fewer_than_listed
 from eyechart.results import IDENTITY
 
 Cell = str | float | None
@@ -53,25 +55,41 @@ def matrix(table: ResultTable, columns: Sequence[Column], *, how: str = "plain",
     """Models x benchmarks with an average: fractions as per cent, the best of each column emphasised."""
     mean = average(table, columns, how)
     numbers = [table.values(column) for column in columns]
-    shown = [_as_shown(values, digits) for values in numbers]
-    shown.append(_as_shown(mean.values, 2, percent=False) if how == "rank" else _as_shown(mean.values, digits))
+    shown = [_as_shown(values, digits, table.in_per_cent(c)) for values, c in zip(numbers, columns, strict=True)]
+    is_rank = how == "rank"
+    shown.append(_as_shown(mean.values, 2 if is_rank else digits, not is_rank))  # only fractions are averaged
     rows = tuple((model.label, *(column[m] for column in shown)) for m, model in enumerate(table.models))
     lower = [*map(table.lower_is_better, columns), mean.lower_is_better]
     leaders = [best_of(values, lower=low) for values, low in zip((*numbers, mean.values), lower, strict=True)]
     best = frozenset((m, c + 1) for c, row in enumerate(leaders) for m in row)
     titles = [f"{table.benchmarks[column.benchmark].label} {metric_label(table, column)}" for column in columns]
-    return Grid(("model", *titles, AVERAGES[how][0]), rows, best, mean.describe(how, table) + _fewer(table, columns))
+    note = [mean.describe(how, table), *_over_fewer(table, columns), *not_comparable(table, columns)]
+    return Grid(("model", *titles, AVERAGES[how][0]), rows, best, " ".join(note))
 
 
-def _fewer(table: ResultTable, columns: Sequence[Column]) -> str:
-    """Say which cells are over fewer samples than listed."""
-    places = [(m, b) for m in range(len(table.models)) for b in dict.fromkeys(c.benchmark for c in columns)]
+def _over_fewer(table: ResultTable, columns: Sequence[Column]) -> list[str]:
+    def fewer(m: int, b: int) -> list[str]:
+        return fewer_than_listed(table.cells[m, b].result)
+
+    return _caution("Over fewer samples than listed", table, columns, fewer)
+
+
+def not_comparable(table: ResultTable, columns: Sequence[Column]) -> list[str]:
+    """Say which results are of something else than the best of their benchmark: other data, prompts, ..."""
+    return _caution("Not comparable with the best, as these differ", table, columns, partial(differing, table))
+
+
+def _caution(
+    what: str, table: ResultTable, columns: Sequence[Column], words: Callable[[int, int], Sequence[str]]
+) -> list[str]:
+    wanted = dict.fromkeys(column.benchmark for column in columns)
+    cells = [(m, b) for m in range(len(table.models)) for b in wanted if (m, b) in table.cells]
     found = [
-        f"{table.models[m].label} on {table.benchmarks[b].label}: {', '.join(fewer)}"
-        for m, b in places
-        if (m, b) in table.cells and (fewer := fewer_than_listed(table.cells[m, b].result))
+        f"{table.models[m].label} on {table.benchmarks[b].label}: {', '.join(words(m, b))}"
+        for m, b in cells
+        if words(m, b)
     ]
-    return f" Over fewer samples than listed: {'; '.join(found)}." if found else ""
+    return [f"{what}: {'; '.join(found)}."] if found else []
 
 
 def metric_label(table: ResultTable, column: Column) -> str:
@@ -147,8 +165,8 @@ def _bytes(text: str) -> bytes:
     return text.encode("utf-8", "backslashreplace")  # JSON may hold halves of characters, which UTF-8 cannot
 
 
-def _as_shown(values: Sequence[float | None], digits: int, *, percent: bool | None = None) -> list[str | None]:
-    scale = 100 if (is_fraction(values) if percent is None else percent) else 1
+def _as_shown(values: Sequence[float | None], digits: int, percent: bool) -> list[str | None]:
+    scale = 100 if percent else 1
     return [None if value is None else fixed(value * scale, digits) for value in values]
 
 

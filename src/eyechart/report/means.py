@@ -10,11 +10,14 @@ import numpy as np
 
 from eyechart.errors import ResultError
 from eyechart.report.records import Floats, Ints, RecordColumns, numbered, read_columns
+from eyechart.report.tests import FUNCTIONS
 from eyechart.results import Result
-from eyechart.types import MeanOf
+from eyechart.types import MeanOf, Metric
 
 TOLERANCE = 1e-6
 """Records hold rounded numbers, so that their mean is the metric up to this."""
+TIES = 1e-3
+"""Rounded scores may tie, which moves what follows from their order by up to this."""
 
 
 @dataclass(frozen=True)
@@ -98,19 +101,27 @@ def read_checked(result: Result, *, keep: int = 0) -> RecordColumns | None:
     if columns is None:
         return None
     for name, metric in result.values.items():
-        if metric.mean_of is None:
-            continue
         try:
-            rows = rows_of(columns, metric.mean_of)
+            known = _from_records(columns, metric)
         except (TypeError, ValueError) as error:
             raise ResultError(f"{result.path} is damaged: {name}: {error}.") from error
-        mean = rows.mean() if rows.ids else metric.value
-        if not math.isclose(mean, metric.value, rel_tol=TOLERANCE, abs_tol=TOLERANCE):
+        tolerance = TOLERANCE if metric.mean_of else TIES
+        if known is not None and not math.isclose(known, metric.value, rel_tol=tolerance, abs_tol=tolerance):
+            what = "the mean" if metric.mean_of else "that"
             raise ResultError(
-                f"{result.path}: {name} is {metric.value:.6g}, but the mean of its records is {mean:.6g}.",
+                f"{result.path}: {name} is {metric.value:.6g}, but {what} of its records is {known:.6g}.",
                 advice="The file was changed after the run: run the job again, or leave the result out.",
             )
     return columns
+
+
+def _from_records(columns: RecordColumns, metric: Metric) -> float | None:
+    """Return a metric as the records have it; None if it is not made of them."""
+    if metric.mean_of:
+        rows = rows_of(columns, metric.mean_of)
+        return rows.mean() if rows.ids else None
+    function = FUNCTIONS.get(metric.function)
+    return function.value(columns.scores, columns.present) if function and columns.ids else None
 
 
 def _weights(groups: Sequence[str] | None, count: int) -> Floats:

@@ -41,6 +41,13 @@ def differences(first: Result, second: Result) -> list[str]:
     return [aspect for aspect, places in ASPECTS.items() if any(_differ(first, second, place) for place in places)]
 
 
+def differing(table: ResultTable, model: int, benchmark: int) -> list[str]:
+    """Name in what a result differs from its benchmark's best; empty if the two may be compared."""
+    results = table.by_benchmark[benchmark]
+    leader = next((table.leader(Column(benchmark, metric)) for metric in table.primary[benchmark]), None)
+    return [] if leader is None else differences(results[leader], results[model])
+
+
 def _differ(first: Result, second: Result, place: Sequence[str]) -> bool:
     a, b = (_look_up(result, place) for result in (first, second))
     if tuple(place) in _NONE_IS_A_VALUE:

@@ -21,9 +21,8 @@ Row = Mapping[str, str]
 def read_csv(path: Path, text: str) -> list[tuple[Result, str]]:
     """Read a table of results: one that ``build`` wrote, or one of VLMEvalKit's, recognised by its file name."""
     try:
-        reader = csv.DictReader(io.StringIO(text, newline=""), restkey="", restval="")
-        rows = [{unguarded(name): unguarded(cell) for name, cell in row.items()} for row in reader]
-    except csv.Error as error:
+        rows = _table_rows(text)
+    except (csv.Error, ValueError) as error:
         raise ResultError(f"{path} is not a table ({error}).") from error
     columns = set(rows[0]) if rows else set()
     if {"dataset", "model", "task"} <= columns:
@@ -36,13 +35,39 @@ def read_csv(path: Path, text: str) -> list[tuple[Result, str]]:
     )
 
 
+def _table_rows(text: str) -> list[Row]:
+    """Read the rows by the names in the header; columns without a name, as pandas writes its index, are left out."""
+    lines = csv.reader(io.StringIO(text, newline=""))
+    header = [unguarded(name) for name in next(lines, ())]
+    names = [name for name in header if name and not name.startswith("Unnamed:")]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(f"the column {twice[0]!r} occurs twice")
+    rows: list[Row] = []
+    for cells in filter(None, lines):
+        if any(cells[len(header) :]):
+            raise ValueError(f"line {lines.line_num} has more cells than the header")
+        full = [*map(unguarded, cells), *[""] * (len(header) - len(cells))]
+        found = dict(zip(header, full, strict=False))
+        rows.append({name: found[name] for name in names})
+    return rows
+
+
 # ----------------------------------------------------------------------------------------- CLIP_benchmark
+
+
+_SPOILT = re.compile(r"\s*[-+]?(\d+,\d+|\d+([.,]\d+)?\s*%)\s*")
+"""Numbers as a spreadsheet writes them: with a decimal comma, or in per cent."""
 
 
 def _from_table_row(row: Row, path: Path) -> Result:
     """One line of ``benchmark.csv``: numbers that are not identity are metrics; ``x_low``, ``x_high`` bound ``x``."""
     texts = {*IDENTITY, "model_fullname"}
-    numbers = {key: value for key, text in row.items() if (value := _number(text)) is not None and key not in texts}
+    cells = {key: text for key, text in row.items() if key not in texts}
+    spoilt = [f"{key} is {text!r}" for key, text in cells.items() if _SPOILT.fullmatch(text)]
+    if spoilt:
+        raise ResultError(f"{path}: {spoilt[0]}, which is not how numbers are written here: 0.885.")
+    numbers = {key: value for key, text in cells.items() if (value := _number(text)) is not None}
     bounded = sorted(key for key in numbers if f"{key}_low" in numbers and f"{key}_high" in numbers)
     bounds = {f"{key}_{end}" for key in bounded for end in ("low", "high")}
     body: dict[str, Any] = {key: row[key] for key in IDENTITY if row.get(key)}
@@ -103,22 +128,21 @@ OBJECTS: Sequence[tuple[frozenset[str], str, Callable[[Mapping[str, Any], Path],
 # --------------------------------------------------------------------------------------------- VLMEvalKit
 
 _VLM_FILE = re.compile(r"_(acc|score)$")
-_WHOLE = frozenset({"", "none", "overall", "all", "test", "val", "validation", "dev"})
-"""Row names that stand for the whole dataset, not for a part of it."""
+_WHOLE = ("", "none", "overall", "all", "test", "validation", "val", "dev")
+"""Row names that stand for the whole dataset, not for a part of it. Of several splits the first of these is quoted."""
 
 
 def _from_vlm_table(rows: Sequence[Row], path: Path) -> Result:
     """``MODEL_DATASET_acc.csv``: text columns name the row, the others are metrics, as fractions or as per cent."""
     metrics: dict[str, float] = {}
-    split = ""
+    splits = [row["split"] for row in rows if row.get("split") in _WHOLE]
+    split = min(splits, key=_WHOLE.index, default="")
     for row in rows:
         names = [value for value in row.values() if value and _number(value) is None]
-        if row.get("split") in _WHOLE:
-            split = row["split"]
-        part = "/".join(name for name in names if name.lower() not in _WHOLE)
+        part = "/".join(name for name in names if name.lower() not in _WHOLE or (name in splits and name != split))
         for column, text in row.items():
             value = _number(text)
-            if value is not None and column and not column.startswith("Unnamed"):
+            if value is not None:
                 metrics[f"{part}|{column}" if part else column] = value
     model, dataset = _vlm_names(path)
     data = {"split": split} if split else {}

@@ -8,10 +8,11 @@ from itertools import groupby
 
 import numpy as np
 
+from eyechart.report.compare import NOT_SEPARABLE, compare_column, correct_for_many
 from eyechart.report.means import AlignedRows, align, rows_of
 from eyechart.report.pairing import RecordsCache
 from eyechart.report.records import Floats, numbered
-from eyechart.report.table import Column, ResultTable, is_fraction
+from eyechart.report.table import Column, ResultTable
 from eyechart.report.tests import LEVEL
 from eyechart.stats import not_separable_from_best, rank_intervals
 
@@ -24,6 +25,8 @@ class SuiteRanking:
     means: tuple[float, ...]
     ranks: tuple[tuple[int, int], ...]
     benchmarks: tuple[int, ...]
+    in_per_cent: bool
+    """Whether the means are fractions."""
 
 
 def paired_rows(table: ResultTable, column: Column, cache: RecordsCache) -> tuple[list[int], AlignedRows] | None:
@@ -48,10 +51,25 @@ def tied_with_best(table: ResultTable, column: Column, cache: RecordsCache) -> l
     """Return the models that the best of a column does not surely beat; None if there is nothing to pair."""
     paired = paired_rows(table, column, cache)
     if paired is None:
-        return None
+        return _tied_by_pairs(table, column, cache)
     models, rows = paired
     marks = not_separable_from_best([rows.values], [None if rows.units is None else numbered(rows.units)], LEVEL)
     return [model for model, mark in zip(models, marks, strict=True) if mark]
+
+
+def _tied_by_pairs(table: ResultTable, column: Column, cache: RecordsCache) -> list[int] | None:
+    """The same for a metric that is no mean: the best is compared with each."""
+    leader = table.leader(column)
+    found = {
+        model: line
+        for model in cache.comparable(column)
+        if leader is not None and model != leader
+        if (line := compare_column(table, column, (leader, model), cache))
+    }
+    if leader is None or not found:
+        return None
+    lines = correct_for_many(list(found.values()))
+    return [leader, *(model for model, line in zip(found, lines, strict=True) if line.verdict == NOT_SEPARABLE)]
 
 
 class SuiteScores:
@@ -60,8 +78,8 @@ class SuiteScores:
     def __init__(self, table: ResultTable) -> None:
         self.table = table
         self.matrices: dict[int, tuple[tuple[int, ...], Floats]] = {}
-        self.scales: dict[int, tuple[bool, bool]] = {}
-        """Benchmark -> whether its numbers are no fractions, and whether lower is better."""
+        self.scales: dict[int, tuple[tuple[str, ...], bool]] = {}
+        """Benchmark -> its metrics if they are no fractions, and whether lower is better."""
 
     def add(self, columns: Sequence[Column], cache: RecordsCache) -> None:
         """Take in one benchmark by its metrics, if its models can be paired by all of them."""
@@ -69,15 +87,17 @@ class SuiteScores:
         known = [part for part in paired if part is not None]
         if known and len(known) == len(paired) and len({tuple(models) for models, _ in known}) == 1:
             self.matrices[columns[0].benchmark] = (tuple(known[0][0]), unit_scores([rows for _, rows in known]))
-            points = not all(is_fraction(self.table.values(column)) for column in columns)
+            fractions = all(map(self.table.in_per_cent, columns))
+            points = () if fractions else tuple(column.metric for column in columns)
             self.scales[columns[0].benchmark] = points, any(map(self.table.lower_is_better, columns))
 
     def ranking(self) -> SuiteRanking | None:
         """Return the rank intervals over the benchmarks that have every model that has any; None without two models.
 
         As in averages, fractions go before points, and what should be high is never mixed with what should be low.
+        Points are only averaged with those of the same metrics.
         """
-        scale = min(self.scales.values(), default=(False, False))
+        scale = min(self.scales.values(), default=((), False))
         alike = {benchmark: rows for benchmark, (rows, _) in self.matrices.items() if self.scales[benchmark] == scale}
         models = tuple(sorted({model for rows in alike.values() for model in rows}))
         used = [benchmark for benchmark, rows in alike.items() if rows == models]
@@ -92,6 +112,7 @@ class SuiteScores:
             means=tuple((sign * means[order]).tolist()),
             ranks=tuple((ranks[i].low, ranks[i].high) for i in order),
             benchmarks=tuple(used),
+            in_per_cent=not scale[0],
         )
 
 

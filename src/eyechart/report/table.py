@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -71,11 +71,46 @@ class ResultTable:
 
     @property
     def notices(self) -> list[str]:
-        """Name the results that are not shown."""
+        """Name the results that are not shown, and what stands together but may not be of one kind."""
+        return [*self._not_shown(), *self._several_models(), *self._several_scales()]
+
+    def _not_shown(self) -> list[str]:
         return [
             f"{item.result.model} {item.result.pretrained} on {item.result.dataset} ({item.result.language}) "
-            f"occurs more than once: the newest result is shown, not {item.result.path}."
+            f"occurs more than once: the {'newest' if item.result.provenance.get('date') else 'last'} result is shown, "
+            f"not {item.result.path}{'' if item.result.provenance.get('date') else ', which has no date'}."
             for item in self.replaced
+        ]
+
+    def _several_models(self) -> list[str]:
+        """Name the rows whose results were made with other weights or another precision."""
+        found: dict[int, dict[str, Result]] = {}
+        for (model, _), item in sorted(self.cells.items(), key=lambda cell: cell[0]):
+            card = item.result.model_card
+            if card.get("weights_digest"):
+                form = card["weights_digest"], card.get("precision")
+                found.setdefault(model, {}).setdefault(str(form), item.result)
+        return [
+            f"{self.models[model].label} is not the same model in all of its results (weights or precision): "
+            f"{', '.join(str(result.path) for result in results.values())}."
+            for model, results in found.items()
+            if len(results) > 1
+        ]
+
+    def _several_scales(self) -> list[str]:
+        """Name the metrics that some results give as fractions and others, it seems, as per cent."""
+        mixed: dict[int, list[str]] = {}
+        for b in range(len(self.benchmarks)):
+            for column in (Column(b, name) for name in self.metrics_of(b)):
+                found = self.metrics_in(column).values()
+                if any(metric.points or metric.lower_is_better for metric in found):
+                    continue
+                if {metric.value > 1 for metric in found} == {False, True}:
+                    mixed.setdefault(b, []).append(column.metric)
+        return [
+            f"{self.benchmarks[b].label}: {', '.join(names)}: some numbers are fractions, others larger than 1. "
+            "Per cent cannot stand beside fractions: divide by 100."
+            for b, names in mixed.items()
         ]
 
     @cached_property
@@ -114,6 +149,11 @@ class ResultTable:
     def lower_is_better(self, column: Column) -> bool:
         """Tell which end of a column is the good one."""
         return any(metric.lower_is_better for metric in self.metrics_in(column).values())
+
+    def in_per_cent(self, column: Column) -> bool:
+        """Tell whether a column's numbers are fractions, which people read as per cent."""
+        found = self.metrics_in(column).values()
+        return all(not metric.points and 0 <= metric.value <= 1 for metric in found)
 
     def leader(self, column: Column) -> int | None:
         """Return the first model with the best value of a column."""
@@ -191,11 +231,6 @@ def fewer_than_listed(result: Result) -> list[str]:
 def natural(text: str) -> list[tuple[int, str]]:
     """Sort key under which recall@5 comes before recall@10."""
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d{1,18})", text)]
-
-
-def is_fraction(values: Iterable[float | None]) -> bool:
-    """Tell whether numbers are fractions, which people read as per cent."""
-    return all(0 <= value <= 1 for value in values if value is not None)
 
 
 def _told_apart(

@@ -45,7 +45,7 @@ def paired_test(first: Floats, second: Floats, units: Units) -> PairedOutcome:
         return found
     only = stats.discordant((first > 0).tolist(), (second > 0).tolist())
     detectable = found.detectable
-    if units is None:
+    if units is None and found.low is not None:  # where there is no interval, nothing can be told apart
         detectable = stats.smallest_detectable_difference(first.size, sum(only) / first.size, 1 - LEVEL, POWER)
     return replace(found, only_first=only[0], only_second=only[1], detectable=detectable)
 

@@ -8,7 +8,7 @@ from eyechart.io.cells import align, one_line
 from eyechart.report.compare import Difference, PairwiseComparison
 from eyechart.report.formats import metric_label
 from eyechart.report.ranking import SuiteRanking
-from eyechart.report.table import Column, ResultTable, is_fraction
+from eyechart.report.table import Column, ResultTable
 from eyechart.report.tests import LEVEL
 
 HEADER = ("benchmark", "metric", "n", "A", "B", "B - A", "95 % interval", "only A/B", "p (Holm)", "detectable", "")
@@ -23,6 +23,7 @@ def comparison_text(table: ResultTable, comparison: PairwiseComparison) -> str:
         *align([HEADER, *(_row(table, line) for line in comparison.lines)]),
         "",
         *_notes(comparison.lines),
+        *(f"{name}: both have it, but not in records of the same samples." for name in comparison.unpaired),
     ]
     return "\n".join(lines) + "\n"
 
@@ -30,18 +31,20 @@ def comparison_text(table: ResultTable, comparison: PairwiseComparison) -> str:
 def ranking_text(table: ResultTable, ranking: SuiteRanking) -> str:
     """Lay out the rank intervals, best mean first."""
     rows = [("rank", "mean", "model")]
-    scale = 100 if is_fraction(ranking.means) else 1
+    scale = 100 if ranking.in_per_cent else 1
     for model, mean, (low, high) in zip(ranking.models, ranking.means, ranking.ranks, strict=True):
         rank = str(low) if low == high else f"{low}-{high}"
         rows.append((rank, f"{scale * mean:.1f}", table.models[model].label))
     head = f"Ranks over {len(ranking.benchmarks)} benchmarks ({100 * LEVEL:.0f} % intervals, all together):"
-    return "\n".join([head, "", *align(rows)]) + "\n"
+    left = [name.label for b, name in enumerate(table.benchmarks) if b not in ranking.benchmarks]
+    note = ["", f"Not in these ranks: {one_line(', '.join(left))}."] if left else []
+    return "\n".join([head, "", *align(rows), *note]) + "\n"
 
 
 def _row(table: ResultTable, line: Difference) -> tuple[str, ...]:
     paired = line.paired
-    scale = 100 if is_fraction((line.first, line.second)) else 1
     column = Column(table.benchmarks.index(line.benchmark), line.metric)
+    scale = 100 if table.in_per_cent(column) else 1
     return (
         line.benchmark.label,
         metric_label(table, column),

@@ -13,6 +13,8 @@ from eyechart.io.untrusted import is_number
 from eyechart.types import MeanOf, Metric, RecordForm
 
 LOWER_IS_BETTER = re.compile(r"(ece|adaptive_ece|nll|brier|accuracy_variance|.*_median_rank)(_worst_.*)?")
+POINTS = re.compile(r"(nll|CIDEr|.*_median_rank)(_worst_.*)?")
+"""No fractions, even where they are small."""
 PRIMARY = (
     "lp_acc1",
     "knn_acc1",
@@ -79,6 +81,7 @@ def as_values(numbers: Mapping[str, float], body: Mapping[str, Any]) -> dict[str
             int(counts["scored"]) if is_number(counts.get("scored")) else None,
             lower_is_better=LOWER_IS_BETTER.fullmatch(name) is not None,
             primary=name in primary,
+            points=POINTS.fullmatch(name) is not None,
             mean_of=_mean_of(name, body),
             function="mean_average_precision" if name == "mean_average_precision" and body.get("records") else "",
         )

@@ -117,6 +117,7 @@ def metric_to_dict(metric: Metric) -> dict[str, Any]:
         "n": metric.n,
         "direction": "lower" if metric.lower_is_better else "higher",
         "primary": metric.primary,
+        "points": metric.points or None,
         "function": metric.function or None,
         "mean_of": _mean_of_to_dict(metric.mean_of) if metric.mean_of else None,
     }
@@ -140,6 +141,7 @@ def metric_from_dict(fields: Mapping[str, Any]) -> Metric:
         n=int(fields["n"]) if is_number(fields.get("n")) else None,
         lower_is_better=fields.get("direction") == "lower",
         primary=fields.get("primary") is True,
+        points=fields.get("points") is True,
         function=str(fields.get("function", "")),
         mean_of=MeanOf(**{**mean_of, "where": dict(mean_of.get("where", {}))}) if mean_of else None,
     )

@@ -82,5 +82,5 @@ class ContainsScorer(Scorer):
         return Score(as_text(answer), "contains", float(self.hit({**row, "prediction": answer})))
 
 
-OCRBENCH = partial(ContainsScorer, hit=ocrbench_hit, arrange=ocrbench, numbers=pick("Final Score"))
-MTVQA = partial(ContainsScorer, hit=mtvqa_hit, arrange=mtvqa, numbers=pick("Average"))
+OCRBENCH = partial(ContainsScorer, hit=ocrbench_hit, arrange=ocrbench, numbers=pick("Final Score"), points=True)
+MTVQA = partial(ContainsScorer, hit=mtvqa_hit, arrange=mtvqa, numbers=pick("Average"), points=True)

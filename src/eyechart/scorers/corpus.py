@@ -44,6 +44,6 @@ class CorpusScorer(Scorer):
         return Score(as_text(answer), "text", None)
 
 
-CAPTION = partial(CorpusScorer, arrange=captions, numbers=dict, primary="CIDEr")
+CAPTION = partial(CorpusScorer, arrange=captions, numbers=dict, points=True, primary="CIDEr")
 VCR = partial(CorpusScorer, arrange=vcr, numbers=dict, primary="Exact_Match")
 VCR_ZH = partial(VCR, arrange=partial(vcr, language="zh"))

@@ -83,5 +83,6 @@ LLAVABENCH = partial(
     LlavabenchScorer,
     arrange=llavabench,
     numbers=pick("Relative Score (main)", within="overall"),
+    points=True,
     keeps_unscored=True,
 )

@@ -55,6 +55,8 @@ class Scorer(ABC):
     """Makes the benchmark's own table from rows with the columns of their scores."""
     numbers: Callable[[Any], Numbers] = NOTHING
     """Takes the numbers out of the table that become metrics."""
+    points: bool = False
+    """Whether those are points or per cent, as that table has them; else fractions."""
     primary: str = "accuracy"
     """The metric that stands for the benchmark."""
     keeps_unscored: bool = False

@@ -174,10 +174,14 @@ def _pope_overall(table: dict[str, dict[str, float]]) -> dict[str, float]:
 
 
 YES_NO = partial(YesNoScorer, arrange=percentages)
-MME = partial(YesNoScorer, arrange=mme, numbers=pick("perception", "reasoning"), keeps_unscored=True)
+MME = partial(YesNoScorer, arrange=mme, numbers=pick("perception", "reasoning"), points=True, keeps_unscored=True)
 POPE = partial(YesNoScorer, arrange=pope, numbers=_pope_overall)
 HALLUSION = partial(
-    YesNoScorer, arrange=hallusion, numbers=pick("aAcc", "fAcc", "qAcc", within="Overall"), keeps_unscored=True
+    YesNoScorer,
+    arrange=hallusion,
+    numbers=pick("aAcc", "fAcc", "qAcc", within="Overall"),
+    points=True,
+    keeps_unscored=True,
 )
-AMBER = partial(YesNoScorer, arrange=amber, numbers=pick("Avg ACC"), ignores_case=True)
-VSR = partial(YesNoScorer, arrange=vsr, numbers=pick("precision", "recall", "f1_score"))
+AMBER = partial(YesNoScorer, arrange=amber, numbers=pick("Avg ACC"), points=True, ignores_case=True)
+VSR = partial(YesNoScorer, arrange=vsr, numbers=pick("precision", "recall", "f1_score"), points=True)

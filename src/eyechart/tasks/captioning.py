@@ -86,6 +86,7 @@ class Captioning(Task):
                 chance=chance[name] / 100,
                 n=n,
                 primary=name == "CIDEr",
+                points=LARGEST.get(name, 1.0) > 1,
                 mean_of=MeanOf(name) if is_mean else None,
             )
         notices = []

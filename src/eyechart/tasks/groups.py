@@ -51,7 +51,11 @@ def score_with_groups(task: Task, prediction: Prediction, settings: Mapping[str,
     for rule in settings.get("groups", ()):
         column = rule["field"]
         scored = {}
-        for group, rows in _groups(prediction.entries, column).items():
+        groups = _groups(prediction.entries, column)
+        without = len(prediction.entries) - sum(map(len, groups.values()))
+        if without:
+            notices.append(Notice("no_group", without, f"{without} samples have no {column}: they are in no group."))
+        for group, rows in groups.items():
             try:
                 scored[group] = task.score(prediction.only(rows), settings).metrics
             except DataError as error:
@@ -68,11 +72,12 @@ def score_with_groups(task: Task, prediction: Prediction, settings: Mapping[str,
 
 
 def _groups(entries: Sequence[Entry], column: str) -> dict[str, np.ndarray]:
-    """Return the positions of each value of a column, in order of the values; samples without it are in no group."""
+    """Return the positions of each value of a column, in order of the values; samples without one are in no group."""
     found: dict[str, list[int]] = {}
     for i, entry in enumerate(entries):
-        if entry.meta.get(column) is not None:
-            found.setdefault(_name(entry.meta[column]), []).append(i)
+        value = entry.meta.get(column)
+        if value is not None and str(value).strip() not in ("", "nan"):
+            found.setdefault(_name(value), []).append(i)
     return {group: np.array(found[group], np.int64) for group in sorted(found)}
 
 

@@ -206,7 +206,8 @@ def _likelihood_metrics(calibration: Mapping[str, Any], n: int) -> dict[str, Met
     """Make metrics of the calibration; its error is no mean over samples."""
     means = {"ece": None, "nll": MeanOf("nll"), "brier": MeanOf("brier")}
     return {
-        name: Metric(calibration[name], n=n, lower_is_better=True, mean_of=mean_of) for name, mean_of in means.items()
+        name: Metric(calibration[name], n=n, lower_is_better=True, mean_of=mean_of, points=name == "nll")
+        for name, mean_of in means.items()
     }
 
 

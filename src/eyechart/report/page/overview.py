@@ -8,7 +8,7 @@ from typing import Any
 from eyechart.io.untrusted import is_number
 from eyechart.report.formats import metric_label
 from eyechart.report.page.limits import cut, short
-from eyechart.report.pairing import differences
+from eyechart.report.pairing import differing
 from eyechart.report.table import Column, ResultTable, fewer_than_listed
 
 
@@ -49,6 +49,7 @@ def describe_benchmark(table: ResultTable, b: int, marks: Mapping[tuple[int, str
         "short": [metric_label(table, column) for column in columns],
         "primary": [metrics.index(metric) for metric in table.primary[b]],
         "lower": [table.lower_is_better(column) for column in columns],
+        "percent": [table.in_per_cent(column) for column in columns],
         "chance": [short(table.known(column, "chance"), 6) for column in columns],
         "reachable": [short(table.known(column, "best"), 6) for column in columns],
         "marks": [marks.get((b, metric), {}) for metric in metrics],
@@ -59,7 +60,6 @@ def describe_result(table: ResultTable, m: int, b: int) -> list[Any]:
     """One result as a row: model, benchmark, values, low ends, high ends, warnings, fewer samples, what differs."""
     result = table.cells[m, b].result
     found = [result.values.get(metric) for metric in table.metrics_of(b)]
-    leader = next((table.leader(Column(b, metric)) for metric in table.primary[b]), None)
     return [
         m,
         b,
@@ -68,5 +68,5 @@ def describe_result(table: ResultTable, m: int, b: int) -> list[Any]:
         [metric and short(metric.high) for metric in found],
         len(result.notices),
         fewer_than_listed(result),
-        [] if leader is None else differences(table.by_benchmark[b][leader], result),
+        differing(table, m, b),
     ]

@@ -16,7 +16,7 @@ from eyechart.report.load import Found, Skipped
 from eyechart.report.page.chunks import make_chunk
 from eyechart.report.page.limits import Limits, cut, short
 from eyechart.report.page.overview import describe_benchmark, describe_model, describe_result
-from eyechart.report.pairing import RecordsCache
+from eyechart.report.pairing import RecordsCache, differences
 from eyechart.report.ranking import SuiteScores, tied_with_best
 from eyechart.report.reference import load_reference, published_tables
 from eyechart.report.table import Column, ResultTable, best_of, make_table
@@ -132,7 +132,12 @@ def _marks(table: ResultTable, column: Column, cache: RecordsCache) -> dict[str,
     tied = tied_with_best(table, column, cache)
     if tied is not None:
         return {"best": best, "tied": [m for m in tied if m not in best], "how": "paired"}
-    ends = {m: (x.low, x.high) for m, x in table.metrics_in(column).items() if x.low is not None and x.high is not None}
+    results = table.by_benchmark[column.benchmark]
+    ends = {
+        m: (x.low, x.high)
+        for m, x in table.metrics_in(column).items()
+        if x.low is not None and x.high is not None and not differences(results[best[0]], results[m])
+    }
     if best[0] not in ends:
         return {"best": best, "tied": [], "how": ""}
     low, high = ends[best[0]]

@@ -87,7 +87,7 @@ class QuestionScores:
         n = len(self.first.rows)
         tables = [scorer.numbers(run.table) for run in self.runs]
         shared = [name for name in tables[0] if all(name in table for table in tables)]
-        metrics |= {name: Metric(fmean(table[name] for table in tables), n=n) for name in shared}
+        metrics |= {name: Metric(fmean(table[name] for table in tables), n=n, points=scorer.points) for name in shared}
         return {name: replace(metric, primary=name == scorer.primary) for name, metric in metrics.items()}
 
     def _categories(self) -> Iterator[tuple[str, Metric]]:

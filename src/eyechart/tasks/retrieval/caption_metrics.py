@@ -85,7 +85,8 @@ def full_metrics(
         fields[label] = METRICS[name](relevant, k)
         chance = None if repeats else _chance(way, name, k)
         found[f"{way.name}_{label}"] = replace(_mean(way, fields[label]), chance=chance, mean_of=way.mean_of(label))
-    median = Metric(float(np.median(ranks.ranks)), n=len(np.unique(way.cluster)), lower_is_better=True)
+    n = len(np.unique(way.cluster))
+    median = Metric(float(np.median(ranks.ranks)), n=n, lower_is_better=True, points=True)
     return found | {f"{way.name}_median_rank": median}, fields
 
 

@@ -1,7 +1,7 @@
 // Averages over the rows and columns shown; the same rules as eyechart.report.averages, and a test compares the two.
 
 const SCALES = {
-  rank: (values, chance, lower) => {
+  rank: (values, percent, chance, lower) => {
     const present = values.filter((value) => value !== null);
     const rank = (value) => {
       const before = present.filter((other) => (lower ? other < value : other > value)).length;
@@ -10,10 +10,10 @@ const SCALES = {
     };
     return values.map((value) => (value === null ? null : rank(value)));
   },
-  chance: (values, chance, lower) => {
+  chance: (values, percent, chance, lower) => {
     const turned = (value) => (value === null || !lower ? value : 1 - value);
     const level = turned(chance);
-    const usable = level !== null && level >= 0 && level < 1;
+    const usable = percent && level !== null && level >= 0 && level < 1;
     return values.map((value) => (value === null || !usable ? null : (turned(value) - level) / (1 - level)));
   },
 };
@@ -26,15 +26,15 @@ function meanOf(values, strict = false) {
 
 function averageOf(models, columns, how) {
   const groups = new Map();
-  // Numbers of which less is better are averaged with each other, but never with others.
+  // Only fractions are averaged. Numbers of which less is better are averaged with each other, but never with others.
   const lower = { rank: true, chance: false }[how] ?? (columns.length > 0 && columns.every(lowerIsBetter));
   for (const column of columns) {
     const values = models.map((m) => valueAt(m, column));
     const chance = BENCHMARKS[column.b].chance[column.i];
     const own = lowerIsBetter(column);
-    const scale = SCALES[how] || ((row) => (isFraction(row) && own === lower ? row : row.map(() => null)));
+    const scale = SCALES[how] || ((row, percent) => (percent && own === lower ? row : row.map(() => null)));
     if (!groups.has(column.b)) groups.set(column.b, []);
-    groups.get(column.b).push(scale(values, chance, own));
+    groups.get(column.b).push(scale(values, columnPercent(column), chance, own));
   }
   const means = new Map([...groups].map(([b, rows]) => [b, models.map((_, j) => meanOf(rows.map((row) => row[j]), true))]));
   const complete = [...means.keys()].filter((b) => means.get(b).every((value) => value !== null));
@@ -46,12 +46,13 @@ function averageOf(models, columns, how) {
     return meanOf(kinds.map((kind) => meanOf(own.filter((b) => BENCHMARKS[b].kind === kind).map((b) => means.get(b)[j]))));
   });
   const leftOut = [...means.keys()].filter((b) => !used.includes(b));
-  return { values, used, leftOut, lower, note: averageNote(how, used, leftOut, complete.length > 0) };
+  return { values, used, leftOut, lower, note: averageNote(how, values, used, leftOut, complete.length > 0) };
 }
 
-function averageNote(how, used, leftOut, common) {
+function averageNote(how, values, used, leftOut, common) {
   const { heading, how: made } = DATA.averages.find((part) => part.key === how);
   const text = `${heading}: ${made}`;
+  if (values.every((value) => value === null)) return `${text}. There is none: only fractions are averaged, and for chance only where that is known.`;
   if (!common) return `${text}. No benchmark has all models: each model's own are averaged, so compare with care.`;
   const left = leftOut.map((b) => BENCHMARKS[b].label).join(", ");
   const missing = left ? `; left out, as not every model has a usable value: ${left}` : "";

@@ -79,7 +79,7 @@ function rankingGrid(b) {
   const texts = columns.map((column, c) => {
     const values = models.map((m) => valueAt(m, column));
     for (const r of bestOf(values, lowerIsBetter(column))) best.add(`${r}/${c + 1}`);
-    return values.map((value) => number(value, 1, isFraction(values)));
+    return values.map((value) => number(value, 1, columnPercent(column)));
   });
   return { header: ["model", ...benchmark.metrics], rows: models.map((m, r) => [MODELS[m].label, ...texts.map((column) => column[r])]), best, note: `${benchmark.label}, ${benchmark.task}` };
 }

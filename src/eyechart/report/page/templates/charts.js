@@ -98,7 +98,7 @@ function dotPlot(label, rows, { percent = true, reference = null, referenceLabel
       inside && svg("line", { class: "chance", x1: x(reference), x2: x(reference), y1: 4, y2: height - 24 }, svg("title", {}, referenceLabel)),
       rows.map((row, i) => {
         const y = 4 + step * (i + 0.5);
-        const text = (value) => (zero ? signed(value, 1, row.percent) : number(value, 1, percent));
+        const text = (value) => (zero ? signed(value, 1, percent) : number(value, 1, percent));
         return svg(
           "g",
           { class: `row ${row.mark || ""}${row.onclick ? " link" : ""}`, on: row.onclick ? { click: row.onclick } : {} },

@@ -23,7 +23,7 @@ async function compareView(main, params) {
 
 // A line as the report wrote it, or as it reads when the two models change places.
 function readLine(line, swap) {
-  const percent = isFraction([line.first, line.second]);
+  const percent = columnPercent({ b: line.b, i: BENCHMARKS[line.b].metrics.indexOf(line.metric) });
   if (!swap) return { ...line, percent };
   const minus = (value) => (value === null ? null : -value);
   const turned = { better: "worse", worse: "better" }[line.verdict] || line.verdict;
@@ -40,17 +40,17 @@ function drawPair(target, pairs, a, b) {
   if (a === b) return replace(target, h("p", { class: "empty" }, "Choose two different models."));
   const pair = pairs.find((part) => (part.a === a && part.b === b) || (part.a === b && part.b === a));
   if (!pair) {
-    return replace(target, h("p", { class: "empty" }, "With this many models only the best are compared with each other. Run: "), h("code", { class: "command" }, "eyechart compare RESULTS_OF_A RESULTS_OF_B"));
+    return replace(target, h("p", { class: "empty" }, "These two are not compared here: they have no samples of a benchmark in common, or there are so many models that only the best are. Run: "), h("code", { class: "command" }, "eyechart compare RESULTS_OF_A RESULTS_OF_B"));
   }
   const lines = pair.lines.map((line) => readLine(line, pair.a !== a));
   const better = lines.filter((line) => line.verdict === "better").length;
   const worse = lines.filter((line) => line.verdict === "worse").length;
   const title = (line) => `${BENCHMARKS[line.b].label} ${BENCHMARKS[line.b].short[BENCHMARKS[line.b].metrics.indexOf(line.metric)]}`;
-  const rows = lines.map((line) => ({ label: title(line), value: line.difference, low: line.low, high: line.high, percent: line.percent, mark: { better: "good", worse: "bad" }[line.verdict] || "tied", onclick: () => go(`#/benchmark/${line.b}?model=${b}`) }));
+  const rows = lines.filter((line) => line.percent).map((line) => ({ label: title(line), value: line.difference, low: line.low, high: line.high, mark: { better: "good", worse: "bad" }[line.verdict] || "tied", onclick: () => go(`#/benchmark/${line.b}?model=${b}`) }));
   return replace(
     target,
     h("p", { class: "verdict-line" }, "B (", data(MODELS[b].label), ") is ", h("b", { class: "good-text" }, `better on ${better}`), ", ", h("b", { class: "bad-text" }, `worse on ${worse}`), ` and not separable on ${lines.length - better - worse} of ${lines.length}.`),
-    dotPlot(`Difference of B and A by benchmark, in points of a per cent`, rows, { zero: true }),
+    rows.length > 0 && dotPlot(`Difference of B and A by benchmark, in points of a per cent`, rows, { zero: true }),
     h("div", { class: "toolbar" }, copyMenu(() => pairGrid(lines, a, b, title))),
     h(
       "div",
@@ -121,7 +121,7 @@ function rankingSection() {
         labels.map((label, i) => {
           const y = 4 + step * (i + 0.5);
           const [low, high] = ranking.ranks[i];
-          return svg("g", { class: "row rank" }, svg("title", {}, `${label}: rank ${low === high ? low : `${low} to ${high}`}`), svg("text", { class: "name", x: left, y: y + 4, "text-anchor": "end" }, shorten(label, Math.floor(left / 6.6))), svg("line", { class: "band", x1: x(low), x2: x(high) + 0.01, y1: y, y2: y }), svg("text", { class: "value", x: width - 2, y: y + 4, "text-anchor": "end" }, number(ranking.means[i], 1, isFraction(ranking.means))));
+          return svg("g", { class: "row rank" }, svg("title", {}, `${label}: rank ${low === high ? low : `${low} to ${high}`}`), svg("text", { class: "name", x: left, y: y + 4, "text-anchor": "end" }, shorten(label, Math.floor(left / 6.6))), svg("line", { class: "band", x1: x(low), x2: x(high) + 0.01, y1: y, y2: y }), svg("text", { class: "value", x: width - 2, y: y + 4, "text-anchor": "end" }, number(ranking.means[i], 1, ranking.in_per_cent)));
         }),
       );
     }),

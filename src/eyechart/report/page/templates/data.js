@@ -76,7 +76,7 @@ function columnTitle(column) {
 }
 
 function columnPercent(column) {
-  return isFraction(modelsOf(column.b).map((m) => valueAt(m, column)));
+  return BENCHMARKS[column.b].percent[column.i];
 }
 
 const METRICS = [...new Set(BENCHMARKS.flatMap((benchmark) => benchmark.metrics))];

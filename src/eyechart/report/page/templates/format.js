@@ -1,9 +1,5 @@
 // Numbers as people read them: fractions as per cent, everything else as it is.
 
-function isFraction(values) {
-  return values.every((value) => value === null || value === undefined || (value >= 0 && value <= 1));
-}
-
 function number(value, digits = 1, percent = true) {
   if (value === null || value === undefined || !Number.isFinite(value)) return "";
   return ((percent ? 100 : 1) * value).toFixed(digits);

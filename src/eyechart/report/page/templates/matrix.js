@@ -134,7 +134,7 @@ function columnScale(column) {
   if (!scales.has(key)) {
     const values = modelsOf(column.b).map((m) => valueAt(m, column)).filter((value) => value !== null);
     const [from, to] = lowerIsBetter(column) ? [Math.max(...values), Math.min(...values)] : [Math.min(...values), Math.max(...values)];
-    scales.set(key, { percent: isFraction(values), shade: (value) => (to === from ? 0.5 : (value - from) / (to - from)) });
+    scales.set(key, { percent: columnPercent(column), shade: (value) => (to === from ? 0.5 : (value - from) / (to - from)) });
   }
   return scales.get(key);
 }
@@ -148,8 +148,8 @@ function matrixGrid() {
   const isRank = STATE.average === "rank";
   const means = models.map((m) => average.values[all.indexOf(m)]);
   const numbers = columns.map((column) => models.map((m) => valueAt(m, column)));
-  const shown = numbers.map((values) => values.map((value) => number(value, 1, isFraction(values))));
-  shown.push(means.map((value) => (isRank ? number(value, 2, false) : number(value, 1, isFraction(means)))));
+  const shown = numbers.map((values, c) => values.map((value) => number(value, 1, columnPercent(columns[c]))));
+  shown.push(means.map((value) => number(value, isRank ? 2 : 1, !isRank)));
   const lower = [...columns.map(lowerIsBetter), average.lower];
   const best = new Set([...numbers, means].flatMap((values, c) => bestOf(values, lower[c]).map((r) => `${r}/${c + 1}`)));
   const heading = DATA.averages.find((part) => part.key === STATE.average).heading;
@@ -157,17 +157,17 @@ function matrixGrid() {
     header: ["model", ...columns.map(columnTitle), heading],
     rows: models.map((m, r) => [MODELS[m].label, ...shown.map((column) => column[r])]),
     best,
-    note: average.note + fewerNotes(models, columns),
+    note: [average.note, ...cautions(models, columns)].join(" "),
   };
 }
 
-// Which cells are over fewer samples than listed.
-function fewerNotes(models, columns) {
+// Which cells are over fewer samples than listed, and which are of something else than their column's best.
+function cautions(models, columns) {
   const benchmarks = [...new Set(columns.map((column) => column.b))];
-  const found = models.flatMap((m) =>
-    benchmarks
-      .filter((b) => resultOf(m, b)?.fewer.length)
-      .map((b) => `${MODELS[m].label} on ${BENCHMARKS[b].label}: ${resultOf(m, b).fewer.join(", ")}`),
-  );
-  return found.length ? ` Over fewer samples than listed: ${found.join("; ")}.` : "";
+  const kinds = [["Over fewer samples than listed", "fewer"], ["Not comparable with the best, as these differ", "differs"]];
+  return kinds.flatMap(([what, key]) => {
+    const words = (m, b) => resultOf(m, b)?.[key].join(", ");
+    const found = models.flatMap((m) => benchmarks.filter((b) => words(m, b)).map((b) => `${MODELS[m].label} on ${BENCHMARKS[b].label}: ${words(m, b)}`));
+    return found.length ? [`${what}: ${found.join("; ")}.`] : [];
+  });
 }
