@@ -49,6 +49,13 @@ def test_a_constant_encoder_correlates_with_nothing(tmp_path):
     }
 
 
+def test_scores_that_are_all_equal_have_no_correlation(tmp_path):
+    root = write_pairs(tmp_path / "data", [(one, two, 3, tag) for one, two, _, tag in ROWS])
+
+    with pytest.raises(DataError, match="all pairs have the score 3"):
+        correlate(root, tmp_path)
+
+
 def test_the_interval_is_scipys_for_pearson(tmp_path):
     from scipy.stats import pearsonr
 
@@ -80,11 +87,16 @@ def test_the_folder_is_recognised(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "line", ['{"image_1": "a.png"}', "[1, 2]", '{"image_1": "a", "image_2": "b", "score": "high"}']
+    ("line", "reason"),
+    [
+        ('{"image_1": "a.png"}', "not a pair"),
+        ("[1, 2]", "not a JSON object"),
+        ('{"image_1": "a", "image_2": "b", "score": "high"}', "not a pair"),
+    ],
 )
-def test_a_bad_line_is_named(tmp_path, line):
+def test_a_bad_line_is_named(tmp_path, line, reason):
     root = write_pairs(tmp_path / "data", ROWS)
     (root / "pairs.jsonl").write_text(line)
 
-    with pytest.raises(DataError, match="line 1: not a pair"):
+    with pytest.raises(DataError, match=f"line 1: {reason}"):
         correlate(root, tmp_path)
