@@ -148,7 +148,7 @@ def test_whole_numbers_are_written_without_a_point():
 
 def test_images_of_one_class_are_clustered_right_by_chance(tmp_path):
     outcome = scored(
-        write_table(tmp_path / "data", [row for row in ROWS if row[1] == ROWS[0][1]]), tmp_path, task="clustering"
+        write_table(tmp_path / "data", [row for row in ROWS if row[0] == RED]), tmp_path, task="clustering"
     )
 
     assert {name: (metric.value, metric.chance) for name, metric in outcome.metrics.items()} == dict.fromkeys(
