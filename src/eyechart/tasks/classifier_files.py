@@ -27,7 +27,7 @@ def check_exists(path: Path) -> None:
 
 
 def save(classes: Vectors, path: Path, model: str, classnames: Sequence[str]) -> None:
-    """Write the class vectors, shape (classes, dim), and whose they are: the model's fingerprint, the classes' names."""
+    """Write the class vectors, shape (classes, dim), and whose they are: a model's fingerprint, names of classes."""
     from safetensors.numpy import save as to_bytes
 
     known = {"model": model, "classnames": json.dumps(list(classnames))}
