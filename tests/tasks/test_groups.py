@@ -154,3 +154,13 @@ def test_images_of_one_class_are_clustered_right_by_chance(tmp_path):
     assert {name: (metric.value, metric.chance) for name, metric in outcome.metrics.items()} == dict.fromkeys(
         ("nmi", "ari", "cluster_acc"), (1.0, 1.0)
     )
+
+
+@pytest.mark.parametrize("nothing", [None, "", float("nan")])
+def test_samples_without_a_value_are_in_no_group_and_are_counted(tmp_path, nothing):
+    rows = [(label, colour, nothing if region == "nowhere" else region) for label, colour, region in ROWS]
+
+    outcome = scored(write_table(tmp_path / "data", rows), tmp_path, "region")
+
+    assert outcome.details["groups"]["region"].keys() == {"north", "south"}
+    assert [notice.count for notice in outcome.notices if notice.kind == "samples_without_group"] == [1]

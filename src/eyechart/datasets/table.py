@@ -110,7 +110,7 @@ def _classification(
 def _labels(path: Path, rows: Rows, column: str) -> dict[int, str]:
     """Return the labels by line, as texts; rows without one are left out."""
     problems = Problems(path)
-    found = {}
+    found: dict[int, str] = {}
     for line, row in rows.items():
         try:
             value = text_of("" if row.get(column) is None else row[column]).strip()

@@ -50,8 +50,11 @@ def score_with_groups(task: Task, prediction: Prediction, settings: Mapping[str,
     metrics, tables, notices = dict(outcome.metrics), {}, list(outcome.notices)
     for rule in settings.get("groups", ()):
         column = rule["field"]
-        scored = {}
-        for group, rows in _groups(prediction.entries, column).items():
+        scored, groups = {}, _groups(prediction.entries, column)
+        without = len(prediction.entries) - sum(map(len, groups.values()))
+        if without:
+            notices.append(Notice("samples_without_group", without, f"{without} samples have no {column!r}: no group."))
+        for group, rows in groups.items():
             try:
                 scored[group] = task.score(prediction.only(rows), settings).metrics
             except DataError as error:
@@ -71,8 +74,9 @@ def _groups(entries: Sequence[Entry], column: str) -> dict[str, np.ndarray]:
     """Return the positions of each value of a column, in order of the values; samples without it are in no group."""
     found: dict[str, list[int]] = {}
     for i, entry in enumerate(entries):
-        if entry.meta.get(column) is not None:
-            found.setdefault(_name(entry.meta[column]), []).append(i)
+        value = entry.meta.get(column)
+        if value not in (None, "") and value == value:  # noqa: PLR0124 - NaN is a cell that was empty
+            found.setdefault(_name(value), []).append(i)
     return {group: np.array(found[group], np.int64) for group in sorted(found)}
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from eyechart import stats
 from eyechart.errors import DataError, UsageError
+from eyechart.languages import is_main
 from eyechart.manifest import Entry
 from eyechart.metrics.calibration import (
     Likelihoods,
@@ -91,7 +92,8 @@ class ZeroshotClassification(Task):
         if not info.classnames:
             raise DataError(
                 f"{info.name}: no class names for language {info.language!r} in {info.source}.",
-                advice="Add classnames.txt (one name a line), or use --custom_classname_file.",
+                advice=f"Add classnames{'' if is_main(info.language) else f'.{info.language}'}.txt (one name a line), "
+                "or use --custom_classname_file.",
             )
         for template in info.templates:
             check_template(template, info.source)
