@@ -248,7 +248,7 @@ def test_a_model_whose_answers_change_says_so(tmp_path, monkeypatch, answer, ste
         """,
     )
 
-    assert ["other vectors" in note for note in load(spec).card.notes] == [] if steady else [True]
+    assert ["other vectors" in note for note in load(spec).card.notes] == ([] if steady else [True])
 
 
 @pytest.mark.parametrize(
