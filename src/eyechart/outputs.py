@@ -48,6 +48,12 @@ def check_outputs(jobs: list[Job]) -> None:
                 f"Two jobs would write {job.output}: {other.title} and {job.title}.",
                 advice="Put {dataset}, {model}, {pretrained}, {language} or {task} into --output.",
             )
+    saving = [job for job in jobs if job.settings.get("save_clf")]
+    if len(saving) > 1:
+        raise UsageError(
+            f"{len(saving)} jobs would write {saving[0].settings['save_clf']}: {saving[0].title}, {saving[1].title}.",
+            advice="--save_clf takes one classifier: name one model, dataset and language.",
+        )
     for folder in dict.fromkeys(job.output.parent for job in jobs):
         _check_writable(folder)
 

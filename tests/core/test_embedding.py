@@ -163,3 +163,47 @@ def test_many_threads_load_the_model_once(tmp_path):
     StoredEmbeddings(model, EmbeddingStore(tmp_path / "store"), workers=8).images(found)
 
     assert model.family.loads == 1
+
+
+def test_a_model_may_give_the_same_memory_at_every_call(tmp_path):
+    manifest = read_manifest(
+        open_webdataset(DatasetSpec("x", "wds", str(write_classification(tmp_path / "data", n=9))))
+    )
+    right = StoredEmbeddings(lazy(random_encoder()), EmbeddingStore(tmp_path / "one")).images(manifest).vectors
+    encoder = random_encoder()
+    memory, encode = np.zeros((9, 16), np.float32), encoder.encode_images
+
+    def reuse(batch):
+        memory[: len(batch)] = encode(batch)
+        return memory[: len(batch)]
+
+    encoder.encode_images = reuse
+
+    found = StoredEmbeddings(lazy(encoder), EmbeddingStore(tmp_path / "two"), batch_size=2).images(manifest).vectors
+
+    np.testing.assert_array_equal(found, right)
+
+
+def test_images_and_texts_of_different_sizes_are_not_compared(tmp_path):
+    manifest = read_manifest(
+        open_webdataset(DatasetSpec("x", "wds", str(write_classification(tmp_path / "data", n=3))))
+    )
+    encoder = random_encoder()
+    encoder.encode_texts = lambda texts, *, language="en": np.ones((len(texts), 5), np.float32)
+    embeddings = StoredEmbeddings(lazy(encoder), EmbeddingStore(tmp_path / "store"))
+    embeddings.texts(["a", "b"])
+
+    with pytest.raises(ModelError, match="vectors of 5 and of 16 dimensions"):
+        embeddings.images(manifest)
+
+
+@pytest.mark.parametrize("batch_size", [1, 2])
+def test_vectors_of_changing_size_are_an_error(tmp_path, batch_size):
+    manifest = read_manifest(
+        open_webdataset(DatasetSpec("x", "wds", str(write_classification(tmp_path / "data", n=3))))
+    )
+    encoder, sizes = random_encoder(), iter((4, 1, 4))
+    encoder.encode_images = lambda batch: np.ones((len(batch), next(sizes)), np.float32)
+
+    with pytest.raises(ModelError, match="vectors of shape"):
+        StoredEmbeddings(lazy(encoder), EmbeddingStore(tmp_path / "store"), batch_size=batch_size).images(manifest)

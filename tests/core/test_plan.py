@@ -99,6 +99,11 @@ def test_a_path_is_recognised_by_what_it_holds(data):
         ({"dataset": ["demo/scenes", "demo/garments"], "output": "r.json"}, "Two jobs would write r.json"),
         ({"dataset": ["demo/garments"], "custom_template_file": "gone.txt"}, "no file gone.txt"),
         ({"dataset": ["demo/garments"], "load_clfs": ["gone.safetensors"]}, "no classifier file gone"),
+        (
+            {"dataset": ["demo/garments"], "language": ["en", "de"], "save_clf": "x.clf", "output": "{language}.json"},
+            "2 jobs would write x.clf",
+        ),
+        ({"dataset": ["demo/garments"], "save_clf": "x.clf", "load_clfs": ["y.clf"]}, "nothing to write"),
         ({"dataset": ["demo/scenes"], "output": "data/vtab-x/classnames.txt/r.json"}, "Cannot write results"),
         ({"pretrained_model": ["ViT-B-32"]}, "not 'model,pretrained'"),
         ({"dataset": ["demo/garments"], "language": ["fr"]}, "no class names for language 'fr'"),

@@ -66,3 +66,12 @@ def test_a_bad_file_of_class_names_is_an_error(root, tmp_path, content, message)
 def test_a_missing_file_is_an_error(root):
     with pytest.raises(EyechartError, match="no file nowhere"):
         info(root, classname_file="nowhere.json")
+
+
+@pytest.mark.parametrize("prompt", [None, " ", 3])
+def test_a_prompt_of_a_class_is_a_text(root, tmp_path, prompt):
+    path = tmp_path / "cupl.json"
+    path.write_text(json.dumps({"x": {"cat": ["it purrs", prompt], "dog": ["it barks"], "bird": ["it sings"]}}))
+
+    with pytest.raises(EyechartError, match="blank, or no text"):
+        info(root, template_file=str(path))

@@ -9,6 +9,7 @@ import pytest
 from eyechart.datasets.classes import read_class_texts
 from eyechart.datasets.jsonl import open_jsonl
 from eyechart.datasets.pairs import open_pairs
+from eyechart.datasets.registry import open_dataset
 from eyechart.datasets.selection import open_selection
 from eyechart.datasets.table import open_table
 from eyechart.datasets.text_collection import read_collection
@@ -17,7 +18,6 @@ from eyechart.datasets.wds.webdataset import open_webdataset
 from eyechart.errors import DataError, EyechartError
 from eyechart.io.untrusted import read_json, split_lines, text_lines
 from eyechart.manifest import iter_samples, read_manifest
-from eyechart.plan import open_dataset
 from eyechart.types import DatasetSpec
 from support.data import png, write_classification, write_retrieval, write_tar
 

@@ -71,7 +71,7 @@ import sys
 from pathlib import Path
 from eyechart.errors import EyechartError
 from eyechart.manifest import read_manifest
-from eyechart.plan import open_dataset
+from eyechart.datasets.registry import open_dataset
 from eyechart.types import DatasetSpec
 for reader, root in zip(sys.argv[1::2], sys.argv[2::2]):
     try:

@@ -149,6 +149,42 @@ class TestFolder:
         assert note.count == 2
         assert "mouse/deep" in note.message
 
+    def test_what_is_not_read_among_the_classes_is_noted(self, tmp_path):
+        images(tmp_path, "cat/1.png", "dog/1.png", ".cache/1.png", "dog/2.heic", "dog/Thumbs.db")
+        (tmp_path / "mouse").mkdir()
+
+        info = open_folder(spec(tmp_path)).info
+
+        assert info.classnames == ("cat", "dog")
+        found = {note.kind: (note.count, note.message) for note in info.notes if note.kind != "default_templates"}
+        assert found.keys() == {"folders_without_images", "unread_files"}
+        assert found["folders_without_images"][0] == 2
+        assert ".cache" in found["folders_without_images"][1]
+        assert found["unread_files"][0] == 1
+        assert "dog/2.heic" in found["unread_files"][1]
+
+    @pytest.mark.parametrize("listed", ["Tabby-Dog\nCat\n", "cat\nfish\nTABBY_DOG"])
+    def test_a_name_that_stands_where_another_class_is_would_swap_labels(self, tmp_path, listed):
+        images(tmp_path, *(f"{name}/1.png" for name in ("cat", "tabby_dog", "wolf")[: len(listed.split())]))
+        (tmp_path / "classnames.txt").write_text(listed)
+
+        with pytest.raises(DataError, match="in another order"):
+            open_folder(spec(tmp_path))
+
+    def test_names_that_differ_in_signs_alone_are_in_order(self, tmp_path):
+        images(tmp_path, "C/1.png", "C#/1.png", "C++/1.png")
+        (tmp_path / "classnames.txt").write_text("c\nc#\nc++\n")
+
+        assert open_folder(spec(tmp_path)).info.classnames == ("c", "c#", "c++")
+
+    def test_numbers_of_several_lengths_have_two_orders_and_need_no_list(self, tmp_path):
+        images(tmp_path, *(f"{i}/1.png" for i in range(11)))
+        assert open_folder(spec(tmp_path)).info.classnames[:3] == ("0", "1", "10")
+        (tmp_path / "classnames.txt").write_text("".join(f"name {i}\n" for i in range(11)))
+
+        with pytest.raises(DataError, match="0, 1, 10, 2"):
+            open_folder(spec(tmp_path))
+
 
 class TestTable:
     def write_csv(self, path, header, *rows):
@@ -201,6 +237,31 @@ class TestTable:
         path = write_lines(tmp_path / "t.jsonl", {"image": "1.png", "label": [0, 1]})
 
         with pytest.raises(DataError, match=r"line 1: the label \[0, 1\] is neither"):
+            open_table(spec(path))
+
+    @pytest.mark.parametrize("column", ["label", "caption"])
+    @pytest.mark.parametrize("value", [float("nan"), {"en": "a dog"}, ["a dog", None], ["a dog", float("nan")]])
+    def test_what_is_no_text_does_not_become_one(self, tmp_path, column, value):
+        images(tmp_path, "1.png", "2.png")
+        path = write_lines(tmp_path / "t.jsonl", {"image": "1.png", column: "a cat"}, {"image": "2.png", column: value})
+
+        with pytest.raises(DataError, match=f"line 2: the {column} .*neither a text nor a number"):
+            open_table(spec(path))
+
+    @pytest.mark.parametrize("cell", ["['a dog', 'a pet']", '["a dog", "a pet"]'])
+    def test_a_list_in_a_cell_is_not_one_caption(self, tmp_path, cell):
+        images(tmp_path, "1.png")
+        path = self.write_csv(tmp_path / "t.csv", ["image", "caption"], ["1.png", "[a dog]"], ["1.png", cell])
+
+        with pytest.raises(DataError, match="1 bad lines:\n  line 3: the caption is a list"):
+            open_table(spec(path))
+
+    def test_labels_that_the_class_list_has_in_another_order_and_spelling_are_refused(self, tmp_path):
+        images(tmp_path, "1.png", "2.png")
+        path = self.write_csv(tmp_path / "t.csv", ["image", "label"], ["1.png", "cat"], ["2.png", "dog"])
+        (tmp_path / "classnames.txt").write_text("Dog\nCat\n")
+
+        with pytest.raises(DataError, match="in another order: 'Dog' stands where 'cat' is"):
             open_table(spec(path))
 
     @pytest.mark.parametrize(

@@ -46,6 +46,19 @@ class TestOurOwnForm:
 
         assert [texts for _, texts, _ in rows(open_selection(spec(root)))] == [(), ("x", "w")]
 
+    def test_two_questions_of_one_id_are_not_read_as_one(self, tmp_path):
+        one = {"id": "a", "images": ["a.png", "b.png"], "texts": ["x", "y"]}
+        root = write_questions(tmp_path, one, {"id": "a", "images": ["a.png"], "texts": ["x", "z"]})
+
+        with pytest.raises(DataError, match="line 2: the id 'a' occurs twice"):
+            open_selection(spec(root))
+
+    def test_a_text_that_is_null_is_no_candidate(self, tmp_path):
+        root = write_questions(tmp_path, {"images": ["a.png"], "texts": ["x", None]})
+
+        with pytest.raises(DataError, match="None is neither a text nor a number"):
+            open_selection(spec(root))
+
     def test_the_folder_is_recognised(self, tmp_path):
         root = write_questions(tmp_path, {"images": ["a.png"], "texts": ["x", "y"]})
 

@@ -6,10 +6,10 @@ import json
 import pytest
 
 from eyechart.datasets.named.imagenet import open_imagenet
+from eyechart.datasets.registry import open_dataset
 from eyechart.datasets.text_collection import read_collection
 from eyechart.errors import EyechartError, UsageError
 from eyechart.manifest import iter_samples
-from eyechart.plan import open_dataset
 from eyechart.run import evaluate
 from eyechart.types import DatasetSpec
 from support.data import png

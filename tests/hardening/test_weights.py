@@ -48,7 +48,7 @@ def test_a_classifier_file_that_is_a_pickle_is_refused(tmp_path):
     (tmp_path / "clf.safetensors").write_bytes(pickle.dumps(Evil()))
 
     with pytest.raises(EyechartError, match="not a classifier file"):
-        load_mean([tmp_path / "clf.safetensors"], 3)
+        load_mean([tmp_path / "clf.safetensors"], "model", ["a", "b", "c"])
     assert not (tmp_path / "pwned").exists()
 
 

@@ -7,6 +7,7 @@ import textwrap
 import numpy as np
 import pytest
 
+from eyechart.errors import ModelError
 from eyechart.models.registry import ENCODERS
 from eyechart.types import ModelCard, ModelSpec
 from support.zoo import load
@@ -212,3 +213,59 @@ def test_the_rest_of_a_card_of_ones_own_goes_into_the_result(tmp_path, monkeypat
 
 def test_what_code_computes_is_not_known_before_it_runs():
     assert ENCODERS.load("python")().identity(ModelSpec("python", "python:a:b")) is None
+
+
+def test_a_card_of_ones_own_does_not_hide_other_answers(folder):
+    (folder / "own.py").write_text(
+        MODEL.replace("np.ones((len(batch), 2))", "np.full((len(batch), 2), float(open('weights').read()))")
+        + "    card = __import__('eyechart').ModelCard('mine', 'm', 'v1', 't', embedding_dim=2)\n"
+    )
+    (folder / "weights").write_text("1")
+    before = fingerprint(folder)
+    (folder / "weights").write_text("2")
+
+    assert fingerprint(folder) != before
+
+
+@pytest.mark.parametrize(
+    ("answer", "steady"),
+    [
+        ("np.random.standard_normal((len(batch), 3))", False),
+        ("batch.mean((1, 2)) - batch.mean((0, 1, 2))", False),
+        ("batch.mean((1, 2)).astype(np.float16)", True),
+    ],
+)
+def test_a_model_whose_answers_change_says_so(tmp_path, monkeypatch, answer, steady):
+    spec = spec_of(
+        tmp_path,
+        monkeypatch,
+        f"own_unsteady_{abs(hash(answer))}",
+        f"""
+        import numpy as np
+        class Model:
+            def encode_images(self, batch): return {answer}
+            def encode_texts(self, texts): return [[1.0, 2.0, 3.0]] * len(texts)
+        """,
+    )
+
+    assert ["other vectors" in note for note in load(spec).card.notes] == ([] if steady else [True])
+
+
+@pytest.mark.parametrize(
+    "answer", ["(np.ones((len(batch), 1)), None)", "(row for row in batch)", "np.full((len(batch), 1), 1j)"]
+)
+def test_what_is_no_array_of_numbers_is_a_clear_error(tmp_path, monkeypatch, answer):
+    spec = spec_of(
+        tmp_path,
+        monkeypatch,
+        f"own_odd_{abs(hash(answer))}",
+        f"""
+        import numpy as np
+        class Model:
+            def encode_images(self, batch): return {answer}
+            def encode_texts(self, texts): return [[1.0]] * len(texts)
+        """,
+    )
+
+    with pytest.raises(ModelError, match=r"Model\.encode_images gave a .* that is no array of numbers"):
+        load(spec).encode_images(np.zeros((2, 8, 8, 3)))

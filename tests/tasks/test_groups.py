@@ -157,3 +157,13 @@ def test_whole_numbers_are_written_without_a_point():
 
     assert {name: rows.tolist() for name, rows in _groups(entries, "year").items()} == {"3": [0, 1, 2], "3.5": [3]}
     assert np.concatenate(list(_groups(entries, "year").values())).size == 4
+
+
+def test_images_of_one_class_are_clustered_right_by_chance(tmp_path):
+    outcome = scored(
+        write_table(tmp_path / "data", [row for row in ROWS if row[0] == RED]), tmp_path, task="clustering"
+    )
+
+    assert {name: (metric.value, metric.chance) for name, metric in outcome.metrics.items()} == dict.fromkeys(
+        ("nmi", "ari", "cluster_acc"), (1.0, 1.0)
+    )

@@ -423,6 +423,7 @@ class TestRefusals:
         self.refuse(small(tmp_path), "knn_k must be 1 or more", task="knn", knn_k=-1)
 
     def test_no_time_to_learn(self, tmp_path):
+        self.refuse(small(tmp_path), "must be positive", fewshot_lr=float("nan"))
         self.refuse(small(tmp_path), "must be positive", fewshot_epochs=0)
 
     def test_as_many_training_splits_as_nobody_asked_for(self, tmp_path):

@@ -49,6 +49,13 @@ def test_a_constant_encoder_correlates_with_nothing(tmp_path):
     }
 
 
+def test_scores_that_are_all_equal_have_no_correlation(tmp_path):
+    root = write_pairs(tmp_path / "data", [(one, two, 3, tag) for one, two, _, tag in ROWS])
+
+    with pytest.raises(DataError, match="all pairs have the score 3"):
+        correlate(root, tmp_path)
+
+
 def test_the_interval_is_scipys_for_pearson(tmp_path):
     from scipy.stats import pearsonr
 

@@ -135,6 +135,28 @@ class TestClassification:
         with pytest.raises(DataError, match=f"has {DIM + 1} dimensions and the model {DIM}"):
             run(ZeroshotClassification(), material(root, tmp_path), load_clfs=[str(path)])
 
+    def test_a_classifier_that_another_model_wrote_is_noted(self, tmp_path):
+        root, path = write_classification(tmp_path / "data", n=12), str(tmp_path / "classes.safetensors")
+        run(ZeroshotClassification(), material(root, tmp_path), save_clf=path)
+
+        outcomes = [
+            run(ZeroshotClassification(), material(root, tmp_path / str(seed), random_encoder(seed)), load_clfs=[path])
+            for seed in (0, 1)
+        ]
+
+        kinds = [[notice.kind for notice in outcome.notices] for outcome in outcomes]
+        assert ["classifier_of_another_model" in found for found in kinds] == [False, True]
+
+    def test_a_classifier_of_the_same_classes_in_another_order_is_refused(self, tmp_path):
+        path = str(tmp_path / "classes.safetensors")
+        one, other = (
+            write_classification(tmp_path / "".join(classes), classes=classes) for classes in (("x", "y"), ("y", "x"))
+        )
+        run(ZeroshotClassification(), material(one, tmp_path), save_clf=path)
+
+        with pytest.raises(DataError, match="the same classes in another order"):
+            run(ZeroshotClassification(), material(other, tmp_path), load_clfs=[path])
+
     def test_a_result_of_a_classifier_that_has_changed_since_is_not_taken_for_todays(self, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
         tiny = {"model_type": "onnx", "model": ["eyechart-tiny"], "dataset": ["demo/garments"], "limit": 50}

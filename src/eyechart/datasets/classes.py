@@ -11,6 +11,7 @@ from eyechart.datasets import prompt_pack
 from eyechart.datasets.imagenet_classes import N_CLASSES, subset_indices
 from eyechart.datasets.rows import describe
 from eyechart.datasets.text_lists import as_names, as_templates, find_entry, list_for
+from eyechart.errors import DataError
 from eyechart.io.names import check_name
 from eyechart.languages import is_main
 from eyechart.types import DatasetInfo, DatasetSpec, Kind, Notice
@@ -59,6 +60,34 @@ def class_info(spec: DatasetSpec, kind: Kind, texts: ClassTexts, source: object)
         class_prompts=texts.class_prompts,
         notes=texts.notes,
     )
+
+
+def check_order(where: str, names: tuple[str, ...], listed: tuple[str, ...]) -> None:
+    """Refuse a list of class names whose order is plainly not that of the names in the data, which are sorted.
+
+    Raises:
+        DataError: If a name stands where another class is, however it is spelt, or if the data name numbers and their
+            sorted order (0, 1, 10, 2) is not that of a list by number.
+    """
+    numbers = [int(name) for name in names if name.isdecimal() and len(name) < 10]
+    if listed != names and len(numbers) == len(names) and numbers != sorted(numbers):
+        raise DataError(
+            f"{where} are numbers, which as texts stand in another order: {', '.join(names[:4])}, ...",
+            advice="A list of names may mean either order: write numbers of the same length (00, 01, ...).",
+        )
+    places: dict[str, set[int]] = {}
+    for place, name in enumerate(names):
+        places.setdefault(_letters(name), set()).add(place)
+    for place, name in enumerate(listed):
+        if place not in places.get(_letters(name), {place}):
+            raise DataError(
+                f"{where} are listed in another order: {name!r} stands where {names[place]!r} is.",
+                advice="The list has a name for each of them in sorted order: sort it, or remove it.",
+            )
+
+
+def _letters(name: str) -> str:
+    return "".join(filter(str.isalnum, name.casefold()))
 
 
 def _classnames(folder: Path | None, spec: DatasetSpec, names: tuple[str, ...]) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from eyechart.datasets.classes import class_info, read_class_texts
+from eyechart.datasets.classes import check_order, class_info, read_class_texts
 from eyechart.datasets.layout import (
     COMMON_SPLITS,
     check_only_split,
@@ -27,6 +27,8 @@ EXTENSIONS = frozenset({
     ".ppm", ".pgm", ".pbm", ".pnm", ".jp2", ".j2k",
 })  # fmt: skip
 """How the names of images end, in any case: all formats that are decoded."""
+_CLUTTER = frozenset({".DS_Store", "Thumbs.db", "desktop.ini"})
+"""What file managers leave behind."""
 
 
 def open_folder(spec: DatasetSpec) -> RowDataset[Sample]:
@@ -46,11 +48,7 @@ def open_folder(spec: DatasetSpec) -> RowDataset[Sample]:
     texts = read_class_texts(root, spec, names)
     if texts.classnames and len(texts.classnames) != len(folders):
         raise DataError(f"{spec.name}: {len(texts.classnames)} class names for {len(folders)} folders in {base}.")
-    if texts.classnames != names and sorted(texts.classnames) == sorted(names):
-        raise DataError(
-            f"{spec.name}: the class names are those of the folders in {base}, but in another order.",
-            advice="They stand for the folders in sorted order: sort them, or remove the list.",
-        )
+    check_order(f"{spec.name}: the folders in {base}", names, texts.classnames)
     samples = [sample for label, folder in enumerate(folders) for sample in folder_samples(folder, label)]
     return in_memory(with_unread(class_info(spec, "classification", texts, base), base), samples)
 
@@ -77,8 +75,8 @@ def _undivided(root: Path, spec: DatasetSpec) -> Path:
 
 
 def class_folders(base: Path) -> list[Path]:
-    """Return the subfolders that hold images, sorted by name."""
-    return by_name(folder for folder in subfolders(base) if any(_images(folder)))
+    """Return the subfolders that hold images, sorted by name; hidden ones are not meant."""
+    return by_name(folder for folder in subfolders(base) if any(_images(folder)) and not folder.name.startswith("."))
 
 
 def folder_samples(folder: Path, label: int) -> Iterator[Sample]:
@@ -88,12 +86,24 @@ def folder_samples(folder: Path, label: int) -> Iterator[Sample]:
 
 
 def with_unread(info: DatasetInfo, base: Path) -> DatasetInfo:
-    """Note images that lie too deep to be read: a class may be smaller for it, or be missing."""
-    deep = by_name(inner for folder in subfolders(base) for inner in subfolders(folder) if any(_images(inner)))
-    if not deep:
-        return info
-    text = f"{len(deep)} folders of images lie within class folders and are not read, such as {shown(deep[0])}."
-    return replace(info, notes=(*info.notes, Notice("unread_folders", len(deep), text)))
+    """Note what lies among the classes and is not read: a class may be smaller for it, or be missing."""
+    folders = class_folders(base)
+    empty = list({*subfolders(base)}.difference(folders))
+    deep = [inner for folder in subfolders(base) for inner in subfolders(folder) if any(_images(inner))]
+    strange = [
+        path for folder in folders for path in _files(folder) if not _is_image(path) and path.name not in _CLUTTER
+    ]
+    found = (
+        ("unread_folders", deep, "folders of images lie within class folders and are not read"),
+        ("folders_without_images", empty, "folders hold no images, or are hidden, and count as no classes"),
+        ("unread_files", strange, "files in class folders do not end as images do, and are not read"),
+    )
+    notes = [
+        Notice(kind, len(paths), f"{len(paths)} {text}, such as {shown(by_name(paths)[0])}.")
+        for kind, paths, text in found
+        if paths
+    ]
+    return replace(info, notes=(*info.notes, *notes))
 
 
 def subfolders(base: Path) -> list[Path]:
@@ -102,10 +112,15 @@ def subfolders(base: Path) -> list[Path]:
         return [Path(entry.path) for entry in entries if entry.is_dir()]
 
 
+def _files(folder: Path) -> Iterator[Path]:
+    with os.scandir(folder) as entries:
+        yield from (Path(entry.path) for entry in entries if not entry.is_dir())
+
+
 def _images(folder: Path) -> Iterator[Path]:
     """Yield what is an image by its name."""
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            path = Path(entry.path)
-            if path.suffix.lower() in EXTENSIONS and not entry.is_dir():
-                yield path
+    return filter(_is_image, _files(folder))
+
+
+def _is_image(path: Path) -> bool:
+    return path.suffix.lower() in EXTENSIONS

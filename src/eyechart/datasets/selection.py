@@ -17,7 +17,7 @@ from eyechart.datasets.layout import check_only_split
 from eyechart.datasets.rows import Problems, RowDataset, describe, in_memory
 from eyechart.errors import DataError
 from eyechart.io.media import ImageRef
-from eyechart.io.untrusted import json_lines, read_json
+from eyechart.io.untrusted import json_lines, read_json, text_of
 from eyechart.languages import is_main
 from eyechart.types import DatasetSpec, Sample
 
@@ -108,9 +108,13 @@ def question_dataset(
     finder = finder or ImageFinder(path.parent, IMAGES)
     problems = Problems(path)
     samples: list[Sample] = []
+    names: set[str] = set()
     for number, row in rows:
         try:
             name, refs, texts, right, meta = parse(number, row, finder)
+            if name in names:  # the two would be read as one question
+                raise DataError(f"the id {name!r} occurs twice")
+            names.add(name)
             there = [ref for ref in refs if ref is not None]
             if len(there) == len(refs):
                 samples += question_samples(name, there, texts, right, meta)
@@ -134,7 +138,7 @@ def _own_question(number: int, row: Row, finder: ImageFinder) -> Found:
 def _texts(value: Any) -> list[str]:
     if not isinstance(value, list):  # each letter of a text would be a candidate
         raise TypeError(f"{value!r} is no list")
-    return [str(text) for text in value]
+    return [text_of(text) for text in value]
 
 
 def _aro_question(number: int, row: Row, finder: ImageFinder) -> Found:

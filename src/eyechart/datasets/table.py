@@ -7,11 +7,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from eyechart.datasets.classes import class_info, read_class_texts
+from eyechart.datasets.classes import check_order, class_info, read_class_texts
 from eyechart.datasets.layout import check_only_split, no_such_split, own_split
 from eyechart.datasets.rows import Problems, RowDataset, describe, find_image, in_memory, json_objects, read_csv
 from eyechart.errors import DataError
 from eyechart.io.media import ImageRef
+from eyechart.io.untrusted import text_of
 from eyechart.types import DatasetSpec, Sample
 
 IMAGE_COLUMNS = ("image", "image_path", "path", "file", "file_name", "filename", "filepath")
@@ -19,6 +20,9 @@ LABEL_COLUMNS = ("label", "class", "target", "category")
 CAPTION_COLUMNS = ("caption", "captions", "text", "query", "title")
 SPLIT_COLUMN = "split"
 _NUMBER = re.compile(r"[+-]?\d+(\.\d*)?")
+
+_LIST = re.compile(r"\s*\[\s*(['\"]).*\1\s*\]\s*", re.DOTALL)
+"""A list as programs write one into a cell."""
 
 Rows = Mapping[int, Mapping[str, Any]]
 """Rows by the number of their line."""
@@ -106,13 +110,14 @@ def _classification(
 def _labels(path: Path, rows: Rows, column: str) -> dict[int, str]:
     """Return the labels by line, as texts; rows without one are left out."""
     problems = Problems(path)
-    found = {}
+    found: dict[int, str] = {}
     for line, row in rows.items():
-        value = row.get(column)
-        if isinstance(value, list | dict):
-            problems.add(line, f"the {column} {value!r} is neither a text nor a number")
-        elif value is not None and str(value).strip():
-            found[line] = str(value).strip()
+        try:
+            value = text_of("" if row.get(column) is None else row[column]).strip()
+        except TypeError as error:
+            problems.add(line, f"the {column} {error}")
+        else:
+            found |= {line: value} if value else {}
     problems.raise_if_any()
     return found
 
@@ -142,6 +147,8 @@ def _numbers(path: Path, labels: Iterable[str], names: tuple[str, ...], classnam
     order = classnames if set(names) <= set(classnames) else names
     if order is names and classnames and len(classnames) != len(names):
         raise DataError(f"{path}: {len(classnames)} class names for {len(names)} labels, not all of which are in it.")
+    if order is names:
+        check_order(f"{path}: the labels", names, classnames)
     return {name: order.index(name) for name in names}
 
 
@@ -150,8 +157,14 @@ def _retrieval(spec: DatasetSpec, path: Path, rows: Rows, image: str, caption: s
     captions: dict[Path, list[str]] = {}
     ids: dict[Path, str] = {}
     for line, row in rows.items():
-        value = row.get(caption)
-        texts = [str(text) for text in value] if isinstance(value, list) else [str(value or "")]
+        value = "" if row.get(caption) is None else row[caption]
+        try:
+            texts = [text_of(text) for text in (value if isinstance(value, list) else [value])]
+        except TypeError as error:
+            problems.add(line, f"the {caption} {error}")
+            continue
+        if path.suffix != ".jsonl" and _LIST.fullmatch(texts[0]):
+            problems.add(line, f"the {caption} is a list: write a row for each, or JSON lines")
         if not any(text.strip() for text in texts):
             problems.add(line, f"no {caption}")
             continue

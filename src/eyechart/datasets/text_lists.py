@@ -89,7 +89,9 @@ def as_templates(entry: Any, file: str) -> tuple[tuple[str, ...], dict[str, tupl
     if isinstance(entry, list) and entry and all(isinstance(text, str) for text in entry):
         return tuple(entry), {}
     if isinstance(entry, dict) and all(isinstance(texts, list) and texts for texts in entry.values()):
-        return (), {name: tuple(map(str, texts)) for name, texts in entry.items()}
+        if not all(isinstance(text, str) and text.strip() for texts in entry.values() for text in texts):
+            raise UsageError(f"{file}: a prompt of a class is blank, or no text.")
+        return (), {name: tuple(texts) for name, texts in entry.items()}
     raise UsageError(
         f"{file}: templates must be a list of texts, or a mapping from class name to a list of texts.",
         advice="None of the lists may be empty.",

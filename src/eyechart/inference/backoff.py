@@ -28,7 +28,8 @@ class BatchBackoff:
         while done < len(items):
             part = items[done : done + (self.size or len(items))]
             try:
-                parts.append(encode(part))
+                # A copy: some runtimes give the same memory at every call.
+                parts.append(np.array(encode(part), np.float32))
             except (OutOfMemoryError, MemoryError) as error:
                 self._shrink(len(part), len(items), error)
             else:

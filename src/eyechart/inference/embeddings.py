@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from eyechart.errors import DataError
+from eyechart.errors import DataError, ModelError
 from eyechart.inference.pipeline import Pipeline
 from eyechart.io.progress import NoProgress, Progress
 from eyechart.io.stopwatch import Stopwatch
@@ -44,6 +44,8 @@ class StoredEmbeddings:
         """Images that were not in the store and had to be encoded."""
         self._given: str | None = None
         """Whose vectors were handed out: those of two models are not compared with each other."""
+        self._size: int | None = None
+        """How long those vectors are."""
 
     @property
     def card(self) -> ModelCard:
@@ -72,8 +74,19 @@ class StoredEmbeddings:
             failures = _with_copies(manifest, kept, failures)
         self._given = self.card.fingerprint
         with self.watch.phase("store"):
-            vectors = table.get(manifest.digests[kept])
+            vectors = self._of_one_size(table.get(manifest.digests[kept]))
         return Embedded(vectors, kept, tuple(failures))
+
+    def _of_one_size(self, vectors: Vectors) -> Vectors:
+        """Refuse vectors that cannot be compared with those that were handed out before."""
+        if len(vectors):
+            size, self._size = self._size, vectors.shape[1]
+            if size not in (None, self._size):
+                raise ModelError(
+                    f"{self.model.spec.label} gave vectors of {size} and of {self._size} dimensions.",
+                    advice="Images and texts need vectors of the same size to be compared.",
+                )
+        return vectors
 
     def _table(self, role: str = "image") -> VectorTable:
         return self.store.table(self.card.fingerprint, role)
@@ -120,7 +133,7 @@ class StoredEmbeddings:
         position = {text: i for i, text in enumerate(distinct)}
         with self.watch.phase("store"):
             self._truncated += int(cuts.get(keys).sum())
-            return vectors.get(keys)[[position[text] for text in texts]]
+            return self._of_one_size(vectors.get(keys)[[position[text] for text in texts]])
 
     def notices(self) -> Sequence[Notice]:
         """Return what the model had to say and how many texts it could not read to the end."""

@@ -44,6 +44,11 @@ class _Buffer:
     def add(self, keys: list[bytes], vectors: NDArray[np.float32]) -> None:
         if len(vectors) != len(keys):
             raise ModelError(f"The model gave {len(vectors)} vectors for {len(keys)} inputs.")
+        if self.vectors and self.vectors[0].shape[1:] != vectors.shape[1:]:
+            raise ModelError(
+                f"The model gave vectors of shape {self.vectors[0].shape[1:]} and of {vectors.shape[1:]}.",
+                advice="All of them must have the same size.",
+            )
         self.keys += keys
         self.vectors.append(vectors)
         self.rows += len(keys)

@@ -141,6 +141,17 @@ def is_file(path: Path) -> bool:
         return False
 
 
+def text_of(value: object) -> str:
+    """Return a value that was read as a text: texts as they are, numbers as they are written.
+
+    Raises:
+        TypeError: If it is anything else, such as null or NaN, whose names would be taken for words.
+    """
+    if not isinstance(value, str | bool) and not is_number(value):
+        raise TypeError(f"{value!r} is neither a text nor a number")
+    return str(value)
+
+
 def is_number(value: object) -> bool:
     """Tell whether a value that was read is a finite number; true and false are none."""
     if not isinstance(value, int | float) or isinstance(value, bool):

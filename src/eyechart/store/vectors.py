@@ -123,6 +123,8 @@ class VectorTable:
             vectors = _read(self._blobs.path(self._parts[part]), "vectors", verify=False)
             if out is None:
                 out = np.empty((len(digests), vectors.shape[1]), np.float32)
+            elif out.shape[1] != vectors.shape[1]:
+                raise ModelError(f"The model gave vectors of {out.shape[1]} and of {vectors.shape[1]} dimensions.")
             out[chosen] = vectors[rows[chosen]]
         return out if out is not None else np.empty((0, 0), np.float32)
 

@@ -84,7 +84,7 @@ class Clustering(Task):
         return Outcome(
             metrics={
                 "nmi": Metric(normalised_mutual_information(table), chance=nmi_chance, n=n, primary=True),
-                "ari": Metric(adjusted_rand_index(table), chance=0.0, n=n),
+                "ari": Metric(adjusted_rand_index(table), chance=float(table.shape == (1, 1)), n=n),
                 "cluster_acc": measured(
                     accuracy,
                     stats.proportion(round(accuracy * n), n),

@@ -52,6 +52,8 @@ class VisualSts(Task):
         places = np.array(list(pairs.values()))
         cosines = (prediction.images[places[:, 0]] * prediction.images[places[:, 1]]).sum(axis=1)
         truth = np.array([prediction.entries[first].meta["score"] for first, _ in places], np.float64)
+        if np.ptp(truth) == 0:
+            raise DataError(f"{prediction.info.name}: all pairs have the score {truth[0]:g}, so nothing can follow it.")
         return Outcome(
             metrics={
                 name: replace(_correlation(measure, cosines, truth), primary=measure is spearman, function=name)

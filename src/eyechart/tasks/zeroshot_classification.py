@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from eyechart import stats
 from eyechart.errors import DataError, UsageError
+from eyechart.languages import is_main
 from eyechart.manifest import Entry
 from eyechart.metrics.calibration import (
     Likelihoods,
@@ -80,6 +81,8 @@ class ZeroshotClassification(Task):
         study = options.get("prompt_sensitivity", "auto")
         if study not in prompt_study.MODES:
             raise UsageError(f"--prompt_sensitivity must be one of {', '.join(prompt_study.MODES)}, not {study!r}.")
+        if options.get("save_clf") and options.get("load_clfs"):
+            raise UsageError("--save_clf has nothing to write where --load_clfs says what to read.")
         chosen = ("save_clf", "load_clfs", "metrics", "main_metric", "merge_duplicate_classes")
         return {key: options[key] for key in chosen if options.get(key)} | {"prompt_sensitivity": study}
 
@@ -89,7 +92,8 @@ class ZeroshotClassification(Task):
         if not info.classnames:
             raise DataError(
                 f"{info.name}: no class names for language {info.language!r} in {info.source}.",
-                advice="Add classnames.txt (one name a line), or use --custom_classname_file.",
+                advice=f"Add classnames{'' if is_main(info.language) else f'.{info.language}'}.txt (one name a line), "
+                "or use --custom_classname_file.",
             )
         for template in info.templates:
             check_template(template, info.source)
@@ -133,12 +137,14 @@ class ZeroshotClassification(Task):
         """Make one vector per class and, if templates are to be compared, one per class and template."""
         if settings.get("load_clfs"):
             paths = [Path(path) for path in settings["load_clfs"]]
-            return classifier_files.load_mean(paths, len(info.classnames)), None, ()
+            classes, notices = classifier_files.load_mean(paths, material.encoder.card.fingerprint, info.classnames)
+            return classes, None, notices
         texts = class_texts(info)
         vectors, notices = encode_texts(material, [text for group in texts for text in group])
         classes = class_vectors(vectors, texts)
         if settings.get("save_clf"):
-            classifier_files.save(classes, Path(settings["save_clf"]))
+            fingerprint = material.encoder.card.fingerprint
+            classifier_files.save(classes, Path(settings["save_clf"]), fingerprint, info.classnames)
         wanted = prompt_study.is_wanted(settings.get("prompt_sensitivity", "auto"), info, len(material.manifest))
         return classes, prompt_study.by_template(vectors, info) if wanted else None, notices
 

@@ -31,7 +31,7 @@ def open_imagenet(spec: DatasetSpec) -> RowDataset[Sample]:
         raise DataError(f"{spec.name}: there is no {where}.", advice="Check --split and --dataset_root.")
     subset = subset_indices(spec.options.get("prompts", {}).get("subset", ""))
     label_of = _labels(settings, subset)
-    folders = [folder for folder in class_folders(base) if not folder.name.startswith(".")]
+    folders = class_folders(base)
     unknown = [folder.name for folder in folders if folder.name not in label_of]
     if unknown or not folders:
         what = f"folders that are no class of it, such as {unknown[0]!r}" if unknown else "no folders with images"

@@ -20,10 +20,17 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from eyechart.io.code import code_digest, is_own
+from eyechart.metrics.vectors import unit
 from eyechart.models.identity import place_digest
 from eyechart.types import ModelSpec, digest_json
 
 TEXTS = ("a photo of a cat", "TWO Dogs, a tree & 1 house.", "ein Käfer auf der Wiese", "一只猫", "😀")
+_STEADY = 0.05
+"""How much the parts of a unit vector may differ from one call to the next: low precisions stay far below."""
+_UNSTEADY = (
+    "The model gives one image other vectors when it is asked again or with other images: it may be in training mode "
+    "(call eval()), and the numbers depend on chance or on --batch_size."
+)
 _PLAIN = (str, bool, int, float, complex, Path, np.generic)
 
 
@@ -138,14 +145,22 @@ def behaviour(encoder: Probed) -> tuple[str, int | None, list[str]]:
     """
     try:
         texts = encoder.encode_texts(list(TEXTS))
-        images = encoder.encode_images(np.stack([encoder.prepare_image(example) for example in _examples()]))
+        pixels = np.stack([encoder.prepare_image(example) for example in _examples()])
+        images = encoder.encode_images(pixels).copy()
+        alone = np.concatenate([encoder.encode_images(pixels[i : i + 1]).copy() for i in range(len(pixels))])
+        notes = [] if _alike(images, alone) else [_UNSTEADY]
     except Exception as error:  # noqa: BLE001 - somebody else's code may raise anything at questions it does not expect
         note = f"The model cannot be recognised again ({type(error).__name__}: {error}): its vectors are not reused."
         return secrets.token_hex(16), None, [note]
     state = hashlib.blake2b(digest_size=16)
     for vectors in (texts, images):
         state.update(np.ascontiguousarray(vectors, np.float32).tobytes())
-    return state.hexdigest(), int(texts.shape[1]), []
+    return state.hexdigest(), int(texts.shape[1]), notes
+
+
+def _alike(one: NDArray[Any], two: NDArray[Any]) -> bool:
+    """Tell whether vectors point the same way, as far as any precision goes."""
+    return bool((np.abs(unit(one) - unit(two)) < _STEADY).all())
 
 
 def _examples() -> list[Image.Image]:

@@ -27,14 +27,11 @@ class OwnEncoder:
         self.devices: Sequence[str] = getattr(model, "devices", ())
         own: ModelCard | None = getattr(model, "card", None)
         code = made_of(spec, factory, model)
-        if own is not None:
-            # Whatever it calls itself: vectors that other code has computed are not its own.
-            self.card = dataclasses.replace(own, weights_digest=digest_json([own.weights_digest, code]))
-            return
         answers, size, notes = behaviour(self)
-        self.card = ModelCard(
-            "python", spec.label, digest_json([answers, code]), "own", spec.precision, size, notes=tuple(notes)
-        )
+        card = own or ModelCard("python", spec.label, "", "own", spec.precision, size)
+        # Whatever it calls itself: vectors that other code has computed, or that came out otherwise, are not its own.
+        digest = digest_json([card.weights_digest, answers, code])
+        self.card = dataclasses.replace(card, weights_digest=digest, notes=(*card.notes, *notes))
 
     def prepare_image(self, image: Image.Image) -> NDArray[Any]:
         """Call the model's own transform; without one the pixels go to it as they are."""
@@ -65,10 +62,15 @@ class OwnEncoder:
     def _checked(self, method: str, vectors: Any, count: int) -> Vectors:
         if hasattr(vectors, "detach"):
             vectors = vectors.detach().float().cpu().numpy()
-        array = np.asarray(vectors, np.float32)
-        if array.ndim != 2 or len(array) != count:
+        name, advice = f"{type(self.model).__name__}.{method}", "It must give one row per input, in the same order."
+        try:
+            if np.iscomplexobj(vectors):
+                raise TypeError("complex numbers")
+            array = np.asarray(vectors, np.float32)
+        except (TypeError, ValueError) as error:
             raise ModelError(
-                f"{type(self.model).__name__}.{method} gave shape {array.shape} for {count} inputs.",
-                advice="It must give one row per input, in the same order.",
-            )
+                f"{name} gave a {type(vectors).__name__} that is no array of numbers ({error}).", advice=advice
+            ) from error
+        if array.ndim != 2 or len(array) != count:
+            raise ModelError(f"{name} gave shape {array.shape} for {count} inputs.", advice=advice)
         return array

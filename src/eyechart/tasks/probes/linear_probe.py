@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib.util import find_spec
+from math import inf
 from typing import Any
 
 from eyechart.errors import UsageError, missing_extra
@@ -30,7 +31,7 @@ class LinearProbe(Probe):
     def settings(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """Add how the layer is trained."""
         epochs, rate = options.get("fewshot_epochs", 10), options.get("fewshot_lr", 0.1)
-        if epochs < 1 or rate <= 0:
+        if epochs < 1 or not 0 < rate < inf:
             raise UsageError(f"--fewshot_epochs and --fewshot_lr must be positive, not {epochs} and {rate}.")
         return super().settings(options) | {
             "fewshot_epochs": epochs,
