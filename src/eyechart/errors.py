@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from importlib import import_module
+from typing import Any
 
 
 class EyechartError(Exception):
@@ -88,3 +90,16 @@ def missing_extra(library: str, extra: str) -> MissingExtraError:
         f"This needs the library {library!r}, which is not installed.",
         advice=f"Install it with: pip install 'eyechart[{extra}]'",
     )
+
+
+def import_extra(module: str, extra: str) -> Any:
+    """Import an optional library, or say which of our extras brings it."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise missing_extra(module.partition(".")[0], extra) from error
+
+
+def first_line(error: BaseException) -> str:
+    """Return the reason that a library gives, without what follows it."""
+    return str(error).strip().partition("\n")[0] or type(error).__name__

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,7 +65,7 @@ class Manifest:
         """Stream the samples again, images included."""
         return iter_samples(self.dataset, self.limit)
 
-    def only(self, keep: np.ndarray) -> Manifest:
+    def only(self, keep: np.ndarray) -> Self:
         """Return the manifest of the samples at the positions ``keep``: what is not listed is not embedded."""
         return replace(self, entries=self.take(keep), digests=self.digests[keep])
 

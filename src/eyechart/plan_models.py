@@ -56,7 +56,8 @@ def model_specs(
                 model.family,
                 model.name,
                 model.pretrained,
-                precision_of(config),
+                # A wrong digit is worse than a slow run, and amp is one flag away.
+                "fp32" if config.precision == "auto" else config.precision,
                 config.device,
                 options,
                 access_of(config, role),
@@ -106,11 +107,6 @@ def model_options(config: Config) -> dict[str, Any]:
     }
     own = {key: value for key, value in config.model_options.items() if key not in (*ACCESS, "batch")}
     return {**own, **{key: value for key, value in named.items() if value}}
-
-
-def precision_of(config: Config) -> str:
-    """Resolve ``auto``: float32. A wrong digit is worse than a slow run, and amp is one flag away."""
-    return "fp32" if config.precision == "auto" else config.precision
 
 
 def list_entries(names: Iterable[str]) -> Iterator[str]:

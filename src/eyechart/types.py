@@ -102,15 +102,12 @@ class Dataset(Protocol):
     @property
     def info(self) -> DatasetInfo:
         """Describe the dataset without reading samples."""
-        ...
 
     def shards(self) -> Sequence[Shard]:
         """List the independent pieces of the stream; together, in order, they hold every sample once."""
-        ...
 
     def signature(self) -> str:
         """Return a text that changes when the files do, cheaply: sizes and small files, not all the bytes."""
-        ...
 
 
 @runtime_checkable
@@ -119,7 +116,6 @@ class Fetchable(Protocol):
 
     def fetch(self, progress: Progress) -> None:
         """Bring everything that its shards need to this machine; what is here already is not fetched again."""
-        ...
 
 
 @runtime_checkable
@@ -129,11 +125,9 @@ class Shard(Protocol):
     @property
     def name(self) -> str:
         """Name the piece in messages."""
-        ...
 
     def __iter__(self) -> Iterator[Sample]:
         """Stream the samples."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,11 +224,9 @@ class Encoder(Protocol):
     @property
     def card(self) -> ModelCard:
         """Describe the loaded model."""
-        ...
 
     def prepare_image(self, image: Image.Image) -> NDArray[Any]:
         """Transform one decoded image to the tower's input. Called from several threads."""
-        ...
 
     def encode_images(self, batch: Any) -> Vectors:
         """Encode prepared images to float32 vectors (n, dim), not normalised.
@@ -242,15 +234,12 @@ class Encoder(Protocol):
         The batch is one array of shape (n, ...) if the images have one shape, as they have after almost every
         transform; else a list of arrays.
         """
-        ...
 
     def encode_texts(self, texts: Sequence[str], *, language: str = "en") -> Vectors:
         """Encode texts to float32 vectors (n, dim), not normalised."""
-        ...
 
     def truncated(self, texts: Sequence[str]) -> list[bool]:
         """Tell for each text whether it is longer than the model reads."""
-        ...
 
 
 Speaker = Literal["system", "user", "assistant"]
@@ -296,7 +285,6 @@ class Generator(Protocol):
     @property
     def card(self) -> ModelCard:
         """Describe the model with its generation settings: other settings, other fingerprint."""
-        ...
 
     def generate(self, messages: Sequence[Message]) -> Answer:
         """Answer one conversation.
@@ -304,7 +292,6 @@ class Generator(Protocol):
         What concerns this conversation only (a broken image, a refusal) is the answer's error. What will meet every
         other conversation as well (a wrong key, a server that is down) is raised.
         """
-        ...
 
 
 @runtime_checkable
@@ -319,7 +306,6 @@ class BatchGenerator(Generator, Protocol):
         ``keep`` is called with each answer (not with errors) the moment it is there, before another prompt takes its
         place: whoever is killed afterwards has not paid in vain.
         """
-        ...
 
 
 HOW_NOT_WHAT = frozenset({"cache_dir", "compile", "concurrency", "timeout", "tries", "api_key", "api_key_variable"})

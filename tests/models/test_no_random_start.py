@@ -1,6 +1,6 @@
 import torch
 
-from eyechart.models.towers.no_random_start import no_random_start
+from eyechart.models.towers.torch_tools import no_random_start
 
 
 def drawn(build):

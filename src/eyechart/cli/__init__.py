@@ -56,8 +56,10 @@ def main(arguments: Sequence[str] | None = None, *, program: str = "eyechart") -
 
 def make_parser(program: str, wanted: str | None = None) -> argparse.ArgumentParser:
     """Build the parser; only the wanted command's flags are added, so that others cost nothing."""
+    from eyechart import __version__
+
     parser = _CommandParser(prog=program, description="The vision test for vision-language models.")
-    parser.add_argument("--version", action="version", version=f"eyechart {_version()}")
+    parser.add_argument("--version", action="version", version=f"eyechart {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, summary in COMMANDS.items():
         command = commands.add_parser(
@@ -90,9 +92,3 @@ def main_clip_benchmark() -> int:
 def main_export_wds() -> int:
     """Entry point of the ``clip_benchmark_export_wds`` alias: its flags are those of ``export``."""
     return main(["export", *sys.argv[1:]], program="clip_benchmark_export_wds")
-
-
-def _version() -> str:
-    from eyechart import __version__
-
-    return __version__

@@ -8,6 +8,12 @@ from pathlib import Path
 
 from eyechart.io.terminal import write_message
 
+READ = (
+    "split", "dataset_root", "custom_classname_file", "custom_template_file", "annotation_file", "wds_cache_dir",
+    "dataset_hub", "catalogue", "offline",
+)  # fmt: skip
+"""The flags that say which data are read and how: settings of `eyechart.config`, as `eval` has them."""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags; those of ``clip_benchmark_export_wds`` keep their names and defaults."""
@@ -37,23 +43,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Open the dataset in each language and write it."""
+    from eyechart.config import make_config
     from eyechart.datasets.registry import open_dataset
-    from eyechart.datasets.resolve import resolve_dataset
     from eyechart.datasets.wds.export import export_webdataset
     from eyechart.datasets.wds.recode import check_format
     from eyechart.errors import UsageError
     from eyechart.io.progress import choose_progress
+    from eyechart.plan import dataset_spec
 
     check_format(args.image_format)
     if args.max_count < 1 or args.max_size < 1:
         raise UsageError("--max-count and --max-size must be 1 or more.")
-    options = _options(args)
-    datasets = [
-        open_dataset(
-            resolve_dataset(args.dataset, args.dataset_root, split=args.split, language=language, options=options)
-        )
-        for language in dict.fromkeys(args.language)
-    ]
+    config = make_config({name: getattr(args, name) for name in READ if getattr(args, name) is not None})
+    languages = dict.fromkeys(args.language)
+    datasets = [open_dataset(dataset_spec(config, args.dataset, language)) for language in languages]
     _check_kind(args, datasets[0].info.kind)
     done = export_webdataset(
         datasets,
@@ -68,21 +71,6 @@ def run(args: argparse.Namespace) -> int:
     if not args.quiet:
         write_message(f"{done.samples} samples in {done.shards} shards -> {done.folder}\n", sys.stdout)
     return 0
-
-
-def _options(args: argparse.Namespace) -> dict[str, object]:
-    from eyechart.datasets.catalogue import user_files
-
-    options = {
-        "classname_file": args.custom_classname_file,
-        "template_file": args.custom_template_file,
-        "annotation_file": args.annotation_file,
-        "cache_dir": args.wds_cache_dir,
-        "hub": args.dataset_hub,
-        "catalogue": user_files(args.catalogue),
-        "offline": args.offline,
-    }
-    return {key: value for key, value in options.items() if value}
 
 
 def _check_kind(args: argparse.Namespace, kind: str) -> None:

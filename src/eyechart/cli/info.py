@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from eyechart.datasets.catalogue import CatalogueEntry, Source
 
 from eyechart.cli.eval import add_model_flags, option_of
+from eyechart.cli.list import catalogue_of, registries
 from eyechart.io.terminal import write_output
 
 Facts = Mapping[str, Any]
@@ -55,11 +56,10 @@ def _text(value: Any) -> str:
 
 
 def _dataset(args: argparse.Namespace) -> Facts | None:
-    from eyechart.datasets.catalogue import load_catalogue, user_files
     from eyechart.datasets.catalogue.needs import needs_of
     from eyechart.languages import canonical
 
-    catalogue = load_catalogue(user_files(args.catalogue))
+    catalogue = catalogue_of(args)
     entry = catalogue.find(args.name.removeprefix("wds/"))
     if entry is None:
         return None
@@ -108,9 +108,7 @@ def _source(source: Source) -> str:
 
 
 def _collection(args: argparse.Namespace) -> Facts | None:
-    from eyechart.datasets.catalogue import load_catalogue, user_files
-
-    members = load_catalogue(user_files(args.catalogue)).collections.get(args.name)
+    members = catalogue_of(args).collections.get(args.name)
     return {"name": args.name, "collection of": len(members), "datasets": list(members)} if members else None
 
 
@@ -140,16 +138,12 @@ def _language(args: argparse.Namespace) -> Facts | None:
     item = next((item for item in known() if item.code == wanted), None)
     if item is None:
         return None
-    from eyechart.datasets.catalogue import load_catalogue, user_files
-
-    entries = load_catalogue(user_files(args.catalogue)).entries.values()
+    entries = catalogue_of(args).entries.values()
     names = [entry.name for entry in entries if entry.own_language(item.code)]
     return {"language": item.name, "code": item.code, "also": ", ".join(item.aliases), "datasets": names}
 
 
 def _plugin(args: argparse.Namespace) -> Facts | None:
-    from eyechart.cli.list import registries
-
     for registry in registries().values():
         if args.name in registry.names():
             about = (registry.load(args.name).__doc__ or "").strip()
@@ -223,9 +217,7 @@ LOOKUPS: list[Callable[[argparse.Namespace], Facts | None]] = [
 
 
 def _all_names(args: argparse.Namespace) -> list[str]:
-    from eyechart.cli.list import registries
-    from eyechart.datasets.catalogue import load_catalogue, user_files
     from eyechart.datasets.questions.benchmarks import known_benchmarks
 
-    spellings = load_catalogue(user_files(args.catalogue)).spellings()
+    spellings = catalogue_of(args).spellings()
     return [*spellings, *known_benchmarks(), *(name for registry in registries().values() for name in registry.names())]

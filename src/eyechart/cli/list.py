@@ -59,7 +59,8 @@ def registries() -> dict[str, Registry]:
     return {"tasks": TASKS, "models": ENCODERS, "generators": GENERATORS, "rerankers": RERANKERS}
 
 
-def _catalogue(args: argparse.Namespace) -> Catalogue:
+def catalogue_of(args: argparse.Namespace) -> Catalogue:
+    """Load the catalogue with the files that the arguments name."""
     from eyechart.datasets.catalogue import load_catalogue, user_files
 
     return load_catalogue(user_files(args.catalogue))
@@ -78,7 +79,7 @@ def _named_datasets(args: argparse.Namespace) -> Iterator[tuple[str, ...]]:
     from eyechart.errors import unknown_name
     from eyechart.languages import canonical
 
-    catalogue = _catalogue(args)
+    catalogue = catalogue_of(args)
     if args.collection and args.collection not in catalogue.collections:
         raise unknown_name("collection", args.collection, catalogue.collections)
     for entry in catalogue.entries.values():
@@ -111,7 +112,7 @@ def _collections(args: argparse.Namespace) -> tuple[Sequence[str], Rows]:
 
     rows: Rows = [
         (name, "datasets", str(len(members)), " ".join(members))
-        for name, members in _catalogue(args).collections.items()
+        for name, members in catalogue_of(args).collections.items()
     ]
     rows += [
         (name, "models", str(len(members)), " ".join(",".join(pair) for pair in members))
@@ -124,7 +125,7 @@ def _collections(args: argparse.Namespace) -> tuple[Sequence[str], Rows]:
 def _languages(args: argparse.Namespace) -> tuple[Sequence[str], Rows]:
     from eyechart.languages import known
 
-    entries = _catalogue(args).entries.values()
+    entries = catalogue_of(args).entries.values()
     rows: Rows = [
         (
             item.code,

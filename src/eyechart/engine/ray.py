@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from eyechart.engine.worker import Worker, chunk_size, chunks_of, one_of_each
-from eyechart.errors import EyechartError, UsageError, missing_extra
+from eyechart.errors import EyechartError, UsageError, import_extra
 from eyechart.run import JobReport, skipped
 from eyechart.session import Session
 from eyechart.types import Job
@@ -98,10 +98,7 @@ class WorkerPool:
     @classmethod
     def start(cls, address: str | None, workers: int | None) -> WorkerPool:
         """Connect, or start a cluster on this machine, and start the workers."""
-        try:
-            import ray
-        except ImportError as error:
-            raise missing_extra("ray", "ray") from error
+        ray = import_extra("ray", "ray")
         started = not ray.is_initialized()
         if started:
             os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")

@@ -21,7 +21,6 @@ class Bar(Protocol):
 
     def advance(self, count: int = 1) -> None:
         """Say that ``count`` more items are done."""
-        ...
 
 
 class Progress(Protocol):
@@ -30,11 +29,9 @@ class Progress(Protocol):
     @contextmanager
     def step(self, name: str, total: int | None) -> Iterator[Bar]:
         """Show a step of ``total`` items while the block runs."""
-        ...
 
     def say(self, line: str) -> None:
         """Show one line between steps."""
-        ...
 
 
 def bar_each(items: Iterable[T], bar: Bar) -> Iterator[T]:
@@ -109,29 +106,21 @@ class RichProgress:
     @contextmanager
     def step(self, name: str, total: int | None) -> Iterator[Bar]:
         """Show a bar while the block runs."""
-        from rich.progress import (
-            BarColumn,
-            MofNCompleteColumn,
-            Progress,
-            ProgressColumn,
-            Task,
-            TextColumn,
-            TimeRemainingColumn,
-        )
+        from rich import progress as rich
         from rich.text import Text
 
-        class Rate(ProgressColumn):
-            def render(self, task: Task) -> Text:
+        class Rate(rich.ProgressColumn):
+            def render(self, task: rich.Task) -> Text:
                 return Text(f"{task.finished_speed or task.speed or 0:.0f}/s", style="progress.data.speed")
 
         columns = (
-            TextColumn("{task.description:32}", markup=False),
-            BarColumn(),
-            MofNCompleteColumn(),
+            rich.TextColumn("{task.description:32}", markup=False),
+            rich.BarColumn(),
+            rich.MofNCompleteColumn(),
             Rate(),
-            TimeRemainingColumn(elapsed_when_finished=True),
+            rich.TimeRemainingColumn(elapsed_when_finished=True),
         )
-        with Progress(*columns, console=self.console) as progress:
+        with rich.Progress(*columns, console=self.console) as progress:
             task = progress.add_task(visible(name), total=total)
 
             class Live:

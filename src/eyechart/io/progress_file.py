@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from eyechart.errors import UsageError
 from eyechart.io.files import write_atomic
@@ -31,7 +31,7 @@ class ProgressFile:
         self.body: dict[str, Any] = {"started": time.time(), "jobs": {"done": 0, "total": jobs}, "step": None}
         self._written = 0.0
 
-    def __enter__(self) -> ProgressFile:
+    def __enter__(self) -> Self:
         try:
             self._write()
         except OSError as error:

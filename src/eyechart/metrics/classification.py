@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,7 +49,7 @@ class _Candidates:
     zero: Flags
 
     @classmethod
-    def of(cls, classes: Vectors, names: Sequence[str] | None) -> _Candidates:
+    def of(cls, classes: Vectors, names: Sequence[str] | None) -> Self:
         first, column, copies = distinct_rows(classes)
         keys = list(zip(range(len(classes)) if names is None else names, column.tolist(), strict=True))
         total, seen, place = Counter(keys), Counter[object](), []

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +37,7 @@ class RelevantRanks:
     """For each query, whether a less relevant item has the same score as one of its relevant items."""
 
     @classmethod
-    def from_rows(cls, query: Ints, ranks: Ints, gains: Floats, tied: Flags) -> RelevantRanks:
+    def from_rows(cls, query: Ints, ranks: Ints, gains: Floats, tied: Flags) -> Self:
         """Make the value from one row per relevant item, in any order; ``tied`` has one entry per query."""
         order = np.lexsort((ranks, query))
         return cls(ranks[order], gains[order], np.searchsorted(query[order], np.arange(len(tied))), tied)

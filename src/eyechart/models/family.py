@@ -20,7 +20,6 @@ class Family(Protocol):
 
     def check(self, spec: ModelSpec) -> None:
         """Refuse what cannot be loaded (missing library, unknown name, missing file) without loading anything."""
-        ...
 
     def identity(self, spec: ModelSpec) -> str | None:
         """Return a text that changes whenever the model would, or None if that is not known without loading.
@@ -28,11 +27,9 @@ class Family(Protocol):
         It must cover the content of every file that is read (`eyechart.models.identity`): by it a model that was
         loaded before is known again, with all that was stored for it.
         """
-        ...
 
     def load(self, spec: ModelSpec) -> Any:
         """Load the model: an `Encoder`, a `Generator` or a `Reranker`."""
-        ...
 
 
 def check_options(family: object, name: str, options: Mapping[str, Any]) -> None:
@@ -60,7 +57,6 @@ class Remote(Protocol):
 
     def probe(self, spec: ModelSpec) -> None:
         """See that the model can be reached, before a long run begins: is the server up, does it take the key?"""
-        ...
 
 
 def check_path(text: str) -> None:

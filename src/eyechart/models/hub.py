@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from eyechart.errors import ModelError, UsageError, missing_extra, unknown_name
+from eyechart.errors import ModelError, UsageError, first_line, missing_extra, unknown_name
 from eyechart.models.family import check_path
 from eyechart.models.identity import OTHER_FORMATS, content_identity
 from eyechart.types import ModelSpec
@@ -115,9 +115,8 @@ def download(name: str, spec: ModelSpec) -> str:
         return fetch(name, spec)
     except Exception as error:
         # Each client has its own tree of exceptions for no network, no such model and no access.
-        first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise ModelError(
-            f"Cannot get {name} from {name_of(spec)} ({first}).",
+            f"Cannot get {name} from {name_of(spec)} ({first_line(error)}).",
             advice="Check the name, the revision and the network, or download the folder and give its path.",
         ) from error
 

@@ -26,7 +26,7 @@ def content_identity(places: Iterable[Path | None], *libraries: str) -> str | No
     if None in known:
         return None
     digests = [place_digest(place) for place in known if place is not None]
-    return digest_json([digests, library_versions(*libraries)])
+    return digest_json([digests, ", ".join(f"{library} {_version(library)}" for library in libraries)])
 
 
 def place_digest(place: Path) -> str:
@@ -48,11 +48,6 @@ def model_files(folder: Path) -> Iterator[Path]:
             yield from (
                 path for name in sorted(files) if _is_read(inside / name) and (path := Path(here, name)).is_file()
             )
-
-
-def library_versions(*packages: str) -> str:
-    """Name the versions of packages."""
-    return ", ".join(f"{package} {_version(package)}" for package in packages)
 
 
 def _is_read(path: Path) -> bool:

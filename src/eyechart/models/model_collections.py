@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
-
-from eyechart.errors import missing_extra
+from eyechart.errors import import_extra
 
 COLLECTIONS: dict[str, tuple[tuple[str, str], ...]] = {
     "openai": (
@@ -43,9 +41,5 @@ def collection_names() -> list[str]:
 def expand_collection(name: str) -> list[tuple[str, str]] | None:
     """Return the models of a collection, or None if there is no such collection."""
     if name in EVERYTHING:
-        if find_spec("open_clip") is None:
-            raise missing_extra("open_clip", "open_clip")
-        import open_clip
-
-        return list(open_clip.list_pretrained())
+        return list(import_extra("open_clip", "open_clip").list_pretrained())
     return list(COLLECTIONS[name]) if name in COLLECTIONS else None

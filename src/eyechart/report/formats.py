@@ -8,7 +8,7 @@ from decimal import ROUND_HALF_UP, Context, Decimal
 from functools import partial
 from typing import Any
 
-from eyechart.errors import missing_extra
+from eyechart.errors import import_extra
 from eyechart.io.cells import csv_text, one_line
 from eyechart.report.averages import AVERAGES, average
 from eyechart.report.load import Found
@@ -139,11 +139,7 @@ def to_latex(grid: Grid) -> bytes:
 
 def to_parquet(grid: Grid) -> bytes:
     """Write a Parquet file; needs the extra ``parquet``."""
-    try:
-        import pyarrow as pa
-        from pyarrow import parquet
-    except ImportError as error:
-        raise missing_extra("pyarrow", "parquet") from error
+    pa, parquet = import_extra("pyarrow", "parquet"), import_extra("pyarrow.parquet", "parquet")
     header = [_bytes(name).decode() for name in grid.header]
     rows = [[_bytes(cell).decode() if isinstance(cell, str) else cell for cell in row] for row in grid.rows]
     columns: list[Any] = [pa.array([row[i] for row in rows]) for i in range(len(header))]

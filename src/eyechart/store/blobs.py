@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from eyechart.errors import EyechartError, missing_extra
+from eyechart.errors import EyechartError, import_extra, missing_extra
 from eyechart.io.files import cache_root, explained, make_folder, write_atomic
 
 PATTERN = "[0-9]*.safetensors"
@@ -55,10 +55,7 @@ class RemoteBlobs:
     """Blobs in an object store, with a copy in the cache of each that was read or written here."""
 
     def __init__(self, address: str) -> None:
-        try:
-            import fsspec
-        except ImportError as error:
-            raise missing_extra("fsspec", "cloud") from error
+        fsspec = import_extra("fsspec", "cloud")
         self.shown = re.sub(r"//[^/@]*@", "//", address)  # without a password
         self.copies = cache_root() / "copies" / hashlib.blake2b(address.encode(), digest_size=16).hexdigest()
         try:

@@ -58,7 +58,7 @@ class Material:
         model: StoredAnswers = self.model
         return model
 
-    def split(self, name: str) -> Material:
+    def split(self, name: str) -> Self:
         """Return the same model on another split."""
         return dataclasses.replace(self, manifest=self.open_split(name))
 

@@ -21,18 +21,14 @@ def as_collection(captions: Mapping[int, Answer], sources: Mapping[str, str], ma
         manifest: The images.
     """
     documents = tuple(
-        Document(str(position), answer.text.strip(), _traces(manifest.entries[position].id, sources))
+        Document(str(position), answer.text.strip(), {"image_id": name, "image_source": sources.get(name, "")})
         for position, answer in captions.items()
+        for name in [manifest.entries[position].id]  # metadata, not its image: the folder holds texts alone
     )
     asked = list(_queries(manifest))
     queries = tuple(Document(str(i), text, _owner(manifest, found)) for i, (text, found) in enumerate(asked))
     relevance = {str(i): {str(position): 1.0 for position in found} for i, (_, found) in enumerate(asked)}
     return TextCollection(documents, queries, relevance)
-
-
-def _traces(name: str, sources: Mapping[str, str]) -> dict[str, str]:
-    """Say which image a caption describes; not as its image, as the folder holds texts alone."""
-    return {"image_id": name, "image_source": sources.get(name, "")}
 
 
 def _owner(manifest: Manifest, found: Sequence[int]) -> dict[str, str]:

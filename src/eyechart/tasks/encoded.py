@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +29,7 @@ class EncodedImages:
     failures: tuple[Failure, ...]
     notices: tuple[Notice, ...]
 
-    def without(self, lost: Mapping[str, str]) -> EncodedImages:
+    def without(self, lost: Mapping[str, str]) -> Self:
         """Return the images but some, which failed for a reason of their own: the reasons by id."""
         kept = np.array([i for i, entry in enumerate(self.entries) if entry.id not in lost], np.int64)
         failures = (Failure(name, reason) for name, reason in lost.items())

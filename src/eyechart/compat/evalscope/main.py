@@ -49,7 +49,8 @@ def run_configs(configs: Sequence[TaskConfig], progress: Progress | None = None)
 
     Nothing is loaded, asked or written before everything is planned.
     """
-    layouts = {config.folder: Layout(config.folder, timestamp=_timestamp(config)) for config in configs}
+    stamped = {config.folder: not (config.no_timestamp or config.use_cache) for config in configs}
+    layouts = {folder: Layout(folder, timestamp=timestamp) for folder, timestamp in stamped.items()}
     translator = Translator()
     plans = [(config.folder, translator.translate(config, layouts[config.folder])) for config in configs]
     shown = progress or choose_progress(quiet=not any(_is_verbose(config) for config in configs))
@@ -137,10 +138,6 @@ def _note(log: logging.Logger, report: JobReport) -> JobReport:
         if result.path is not None:
             log.info("Dump results to: %s", result.path)
     return report
-
-
-def _timestamp(config: TaskConfig) -> bool:
-    return not config.no_timestamp and not config.use_cache
 
 
 def _is_verbose(config: TaskConfig) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
@@ -43,19 +43,25 @@ class Endpoint(Settings):
     """Ours: the environment variable that holds the key, so that it is in no file at all."""
 
 
-class VisionModel(Endpoint):
-    """A model that sees: a CLIP-like encoder, or with ``image_caption`` one that writes."""
+class ModelEntry(Endpoint):
+    """Where a model is found, and how it is loaded."""
 
-    model_name: str = Field(min_length=1)
-    revision: str | None = None
     hub: Hub = "modelscope"
-    prompt: str | None = None
+    revision: str | None = None
     model_type: str | None = None
-    """Ours: the model family, where the name does not tell it."""
+    """Ours: the model family, where the name does not tell it, or another one whose text side shall be used."""
     pretrained: str = ""
     """Ours: tag or checkpoint, as ``eyechart eval --pretrained``."""
     trust_remote_code: bool = False
     device: str = "auto"
+    prompt: str | None = None
+    """What a generator is told, or what is put in front of every query."""
+
+
+class VisionModel(ModelEntry):
+    """A model that sees: a CLIP-like encoder, or with ``image_caption`` one that writes."""
+
+    model_name: str = Field(min_length=1)
     precision: Literal["auto", "fp32", "fp16", "bf16", "amp"] = "auto"
     temperature: float | None = Field(default=0.0, ge=0)
     """Ours, for captions: None sends none, for servers that refuse it."""
@@ -69,7 +75,7 @@ class VisionModel(Endpoint):
     """Ours: the server embeds images, asked in this form; without it a model behind an API writes text."""
 
 
-class TextModel(Endpoint):
+class TextModel(ModelEntry):
     """A text encoder or a reranker."""
 
     model_name_or_path: str = Field(min_length=1)
@@ -77,22 +83,12 @@ class TextModel(Endpoint):
     pooling_mode: Literal["cls", "lasttoken", "max", "mean", "mean_sqrt_len_tokens", "weightedmean"] | None = None
     max_seq_length: int | None = Field(default=None, ge=1)
     """Tokens that are read; by default what the model's authors set."""
-    prompt: str | None = None
-    """Put in front of every query."""
     prompts: dict[str, str] = {}
     """By role: ``query`` and ``document`` (or ``passage``)."""
     model_kwargs: dict[str, Any] = {}
     config_kwargs: dict[str, Any] = {}
     encode_kwargs: dict[str, Any] = {}
-    hub: Hub = "modelscope"
-    revision: str | None = None
     dimensions: int | None = Field(default=None, ge=1)
-    model_type: str | None = None
-    """Ours: another model family whose text side shall be used, such as open_clip."""
-    pretrained: str = ""
-    """Ours: tag or checkpoint, for a family that needs one."""
-    trust_remote_code: bool = False
-    device: str = "auto"
     precision: Literal["auto", "fp32", "fp16", "bf16"] = "auto"
 
 
@@ -139,7 +135,7 @@ class ClipEval(Requests):
     top_k: int = Field(default=10, ge=1)
 
     @model_validator(mode="after")
-    def _models_fit_the_task(self) -> ClipEval:
+    def _models_fit_the_task(self) -> Self:
         if self.task == COMPARISON:
             if not self.models and not self.caption_models:
                 raise ValueError("retrieval_comparison needs models, or caption_models with text_models")
@@ -193,7 +189,7 @@ class MtebEval(Requests):
     skip_existing: bool = False
 
     @model_validator(mode="after")
-    def _something_to_do(self) -> MtebEval:
+    def _something_to_do(self) -> Self:
         if not (self.task_names or self.task_types or self.custom_tasks):
             raise ValueError("no task: give tasks (or task_names), or custom_tasks with a data_path")
         return self

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Self, cast
 
 from eyechart.api import Budget
 from eyechart.compat.evalscope.layout import Layout, label, result_path
@@ -46,7 +46,7 @@ class TextModels:
     @classmethod
     def of(
         cls, entries: Sequence[TextModel], requests: Requests, budget: Budget, encode_kwargs: dict[str, Any]
-    ) -> TextModels:
+    ) -> Self:
         """Part encoders from rerankers; a reranker alone cannot search."""
         specs = [(entry, text_spec(entry, text_access(entry, requests, budget, encode_kwargs))) for entry in entries]
         encoders = tuple(

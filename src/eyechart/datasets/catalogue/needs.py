@@ -14,7 +14,7 @@ EXTRAS = {"torchvision": "torchvision", "tfds": "tfds", "imagenet_w": "imagenet-
 def needs_of(entry: CatalogueEntry, catalogue: Catalogue) -> list[str]:
     """Tell how the data is got, the first way first: download, extra, manual step, or nothing."""
     ways = list(dict.fromkeys(way for source in entry.sources for way in _ways(source, catalogue)))
-    manual = entry.manual or any(_manual(source, catalogue) for source in entry.sources)
+    manual = entry.manual or any(base.manual for source in entry.sources if (base := catalogue.find(source.base)))
     return ways + (["manual step"] if manual else [])
 
 
@@ -30,8 +30,3 @@ def _ways(source: Source, catalogue: Catalogue) -> Iterator[str]:
         yield f"download by extra {extra}"
     elif not source.present:
         yield "nothing"
-
-
-def _manual(source: Source, catalogue: Catalogue) -> bool:
-    base = catalogue.find(source.base) if source.base else None
-    return bool(base and base.manual)

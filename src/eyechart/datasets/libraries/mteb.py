@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
-from importlib.util import find_spec
 from typing import Any
 
 from eyechart.datasets.rows import describe
-from eyechart.errors import UsageError, missing_extra, unknown_name
+from eyechart.errors import UsageError, import_extra, unknown_name
 from eyechart.types import DatasetInfo, DatasetSpec, Shard, digest_json
 
 
@@ -37,7 +36,7 @@ def open_mteb(spec: DatasetSpec) -> MtebDataset:
             "A limit does not apply to MTEB's own tasks: a part of one is another task.",
             advice="Remove it, or use a folder of texts.",
         )
-    mteb = _library()
+    mteb = import_extra("mteb", "mteb")
     languages, splits = spec.options.get("languages") or None, spec.options.get("splits") or None
     try:
         task = mteb.get_task(spec.root, languages=languages, eval_splits=splits)
@@ -49,13 +48,5 @@ def open_mteb(spec: DatasetSpec) -> MtebDataset:
 
 def tasks_of_types(types: Sequence[str], languages: Sequence[str]) -> list[str]:
     """Return the names of MTEB's tasks of some types."""
-    found = _library().get_tasks(task_types=list(types), languages=list(languages) or None)
+    found = import_extra("mteb", "mteb").get_tasks(task_types=list(types), languages=list(languages) or None)
     return [task.metadata.name for task in found]
-
-
-def _library() -> Any:
-    if find_spec("mteb") is None:
-        raise missing_extra("mteb", "mteb")
-    import mteb
-
-    return mteb

@@ -17,9 +17,8 @@ import numpy as np
 from eyechart.datasets.classes import class_info, read_class_texts
 from eyechart.datasets.images import from_pixels
 from eyechart.datasets.layout import no_such_split, own_split
-from eyechart.datasets.libraries import first_line
 from eyechart.datasets.rows import RowDataset
-from eyechart.errors import DataError, MissingExtraError, missing_extra
+from eyechart.errors import DataError, MissingExtraError, first_line, import_extra
 from eyechart.io.digests import files_digest
 from eyechart.io.media import ImageRef
 from eyechart.types import DatasetSpec, Sample, digest_json
@@ -33,7 +32,7 @@ KITTI_VEHICLES = 3
 
 def open_tfds(spec: DatasetSpec) -> RowDataset[int]:
     """Open a prepared dataset under the root, or let TensorFlow Datasets prepare it there."""
-    library = _library()
+    library = import_extra("tensorflow_datasets", "tfds")
     settings = spec.options["source"]
     builder = _builder(library, spec, settings["dataset"])
     split = own_split(spec)
@@ -41,7 +40,9 @@ def open_tfds(spec: DatasetSpec) -> RowDataset[int]:
         raise no_such_split(spec.name, spec.split, list(settings.get("splits") or builder.info.splits))
     rows = _rows(library, spec, builder, split)
     label = settings.get("label", "label")
-    texts = read_class_texts(None, spec, _names(builder, label))
+    features = builder.info.features
+    names = tuple(getattr(features[label], "names", None) or ()) if label in features else ()
+    texts = read_class_texts(None, spec, names)
     info = class_info(spec, "classification", texts, str(builder.data_dir))
     make = _RecordMaker(rows, LABELS.get(label) or partial(_field, name=label), settings.get("scale", 1), spec.name)
     return RowDataset(info, range(len(rows)), make, partial(_content, builder, split, label))
@@ -105,19 +106,6 @@ LABELS: Mapping[str, Callable[[Mapping[str, Any]], int]] = {
     "kitti_closest_vehicle_distance": kitti_vehicle_distance,
 }
 """Labels that VTAB computes; every other label is a field."""
-
-
-def _names(builder: Any, label: str) -> tuple[str, ...]:
-    features = builder.info.features
-    return tuple(getattr(features[label], "names", None) or ()) if label in features else ()
-
-
-def _library() -> Any:
-    try:
-        import tensorflow_datasets
-    except ImportError as error:
-        raise missing_extra("tensorflow_datasets", "tfds") from error
-    return tensorflow_datasets
 
 
 def _builder(library: Any, spec: DatasetSpec, name: str) -> Any:

@@ -13,9 +13,8 @@ from eyechart.datasets.classes import class_info, read_class_texts
 from eyechart.datasets.content import digest_samples
 from eyechart.datasets.images import from_pixels
 from eyechart.datasets.layout import own_split
-from eyechart.datasets.libraries import first_line
 from eyechart.datasets.rows import RowDataset
-from eyechart.errors import DataError, missing_extra
+from eyechart.errors import DataError, first_line, import_extra
 from eyechart.io.digests import files_digest
 from eyechart.io.media import ImageRef
 from eyechart.io.names import shown
@@ -58,10 +57,7 @@ class _Maker:
 
 
 def _build(spec: DatasetSpec, settings: dict[str, Any]) -> Any:
-    try:
-        import torchvision.datasets as library
-    except ImportError as error:
-        raise missing_extra("torchvision", "torchvision") from error
+    library = import_extra("torchvision.datasets", "torchvision")
     kind = getattr(library, settings["dataset"])
     arguments = dict(settings.get("arguments", {}))
     split, argument = own_split(spec), settings.get("split_argument")

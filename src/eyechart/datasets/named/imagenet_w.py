@@ -10,7 +10,7 @@ from eyechart.datasets.classes import class_info, read_class_texts
 from eyechart.datasets.images import from_pixels
 from eyechart.datasets.mapped import MappedDataset
 from eyechart.datasets.named.babel import open_base
-from eyechart.errors import missing_extra
+from eyechart.errors import import_extra
 from eyechart.io.media import to_rgb
 from eyechart.types import DatasetSpec, Sample
 
@@ -20,10 +20,7 @@ SIDE = 224
 
 def open_imagenet_w(spec: DatasetSpec) -> MappedDataset:
     """Draw the watermark of the package ``imagenet-w`` on ImageNet's images."""
-    try:
-        import imagenet_w  # noqa: F401 - found here or refused here, not in the middle of a run
-    except ImportError as error:
-        raise missing_extra("imagenet-w", "imagenet-w") from error
+    import_extra("imagenet_w", "imagenet-w")  # found here or refused here, not in the middle of a run
     base = open_base(spec)
     texts = read_class_texts(None, spec)
     info = class_info(spec, "classification", texts, base.info.source)

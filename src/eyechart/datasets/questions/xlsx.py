@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from eyechart.datasets.questions.rows import RowTable
-from eyechart.errors import DataError, missing_extra
+from eyechart.errors import DataError, import_extra
 from eyechart.io.cells import is_formula
 from eyechart.io.files import write_atomic
 
@@ -39,7 +39,7 @@ def write_xlsx(path: Path, columns: Sequence[str], rows: Iterable[Sequence[Any]]
 
     Texts are stored as texts: one that starts with ``=`` is no formula.
     """
-    openpyxl = _library()
+    openpyxl = import_extra("openpyxl", "xlsx")
     book = openpyxl.Workbook(write_only=True)
     sheet = book.create_sheet("Sheet1")
     cut: list[str] = []
@@ -75,17 +75,9 @@ def _escape(text: str) -> str:
     return _NOT_XML.sub(lambda found: f"_x{ord(found[0]):04X}_", _LOOKS_ESCAPED.sub("_x005F_", text))
 
 
-def _unescape(text: str) -> str:
-    return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), text)
-
-
 def read_xlsx(path: Path) -> RowTable:
-    """Read the first sheet: texts stay texts (``None`` and ``NA`` too), an empty cell is missing.
-
-    Raises:
-        DataError: If the file is not a spreadsheet.
-    """
-    openpyxl = _library()
+    """Read the first sheet: texts stay texts (``None`` and ``NA`` too), an empty cell is missing."""
+    openpyxl = import_extra("openpyxl", "xlsx")
     try:
         _check_unpacked(path)
         with path.open("rb") as stream, closing(openpyxl.load_workbook(stream, read_only=True, data_only=True)) as book:
@@ -138,12 +130,4 @@ def _limited(rows: Iterable[Sequence[Any]], path: Path, width: int) -> Iterator[
 
 
 def _plain(value: Any) -> Any:
-    return _unescape(value) if isinstance(value, str) else value
-
-
-def _library() -> Any:
-    try:
-        import openpyxl
-    except ImportError as error:
-        raise missing_extra("openpyxl", "xlsx") from error
-    return openpyxl
+    return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), value) if isinstance(value, str) else value

@@ -77,7 +77,8 @@ def read_head(client: httpx2.Client, url: str) -> ResponseHead | None:
         return None
     response, _ = answer
     length = response.headers.get("content-length")
-    return ResponseHead(int(length) if length else None, _version(response))
+    version = response.headers.get("etag") or response.headers.get("last-modified") or ""
+    return ResponseHead(int(length) if length else None, str(version))
 
 
 def read_small(client: httpx2.Client, url: str) -> bytes | None:
@@ -226,10 +227,6 @@ def _refusal(response: httpx2.Response, url: str) -> DataError:
     if response.status_code in (404, 410):
         return no_dataset(redacted(url))
     return changed(redacted(url), f"the server answers with status {response.status_code}")
-
-
-def _version(response: httpx2.Response) -> str:
-    return str(response.headers.get("etag") or response.headers.get("last-modified") or "")
 
 
 def _size(path: Path) -> int:

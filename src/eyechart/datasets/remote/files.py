@@ -19,40 +19,31 @@ class Files(Protocol):
     @property
     def address(self) -> str:
         """Name the place in messages and results."""
-        ...
 
     @property
     def folder(self) -> Path:
         """Return the local folder in which `small` files appear."""
-        ...
 
     def small(self, name: str) -> Path | None:
         """Return a small text file, fetched if necessary; nothing if there is none."""
-        ...
 
     def size(self, name: str) -> int | None:
         """Return the size of a file without fetching it; nothing if there is no such file."""
-        ...
 
     def version(self, name: str) -> str:
         """Return a text that changes with a file's content: its digest, or what the place says instead of one."""
-        ...
 
     def fetch(self, name: str, progress: Progress) -> Path:
         """Bring a large file here, whole and checked, and return its path."""
-        ...
 
     def unread(self, split: str, count: int) -> list[str]:
         """List tar files of a split beyond the first ``count``, so far as the place can be asked."""
-        ...
 
     def splits(self) -> list[str]:
         """List the splits of the webdataset here, for messages."""
-        ...
 
     def exists(self) -> bool:
         """Tell whether there is any dataset here."""
-        ...
 
 
 @dataclass(frozen=True)

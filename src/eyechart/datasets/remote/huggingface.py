@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from eyechart.datasets.remote.errors import changed, no_dataset, no_network, not_allowed
 from eyechart.datasets.remote.hubs import HubFiles, RemoteFile
-from eyechart.errors import missing_extra
+from eyechart.errors import import_extra
 from eyechart.io.progress import Bar
 
 
@@ -22,7 +22,7 @@ class HuggingFaceFiles(HubFiles):
 
     def list_files(self) -> dict[str, RemoteFile]:
         """Ask for the repository's description with all its files."""
-        api = _huggingface().HfApi(endpoint=_endpoint())
+        api = import_extra("huggingface_hub", "hub").HfApi(endpoint=_endpoint())
         info = api.dataset_info(self.repo, revision=self.revision, files_metadata=True)
         return {
             file.rfilename: RemoteFile(file.size or 0, file.lfs.sha256 if file.lfs else None, file.blob_id)
@@ -32,7 +32,7 @@ class HuggingFaceFiles(HubFiles):
     def download(self, name: str, bar: Bar) -> Path:
         """Fetch into the mirror, under its own name."""
         return Path(
-            _huggingface().hf_hub_download(
+            import_extra("huggingface_hub", "hub").hf_hub_download(
                 self.repo,
                 name,
                 repo_type="dataset",
@@ -48,7 +48,7 @@ class HuggingFaceFiles(HubFiles):
         """Tell apart: gated, unknown, unreachable, everything else."""
         import httpx2
 
-        errors = _huggingface().errors
+        errors = import_extra("huggingface_hub.errors", "hub")
         try:
             yield
         except errors.GatedRepoError as error:
@@ -85,12 +85,3 @@ class _HubBar:
 def _endpoint() -> str | None:
     """Return the mirror that the user has set; the library itself looks only when it is imported."""
     return os.environ.get("HF_ENDPOINT")
-
-
-def _huggingface() -> Any:
-    try:
-        import huggingface_hub
-        import huggingface_hub.errors
-    except ImportError as error:
-        raise missing_extra("huggingface_hub", "hub") from error
-    return huggingface_hub

@@ -11,7 +11,7 @@ from typing import Any
 
 from eyechart.datasets.remote.errors import changed, no_dataset, no_network, not_allowed
 from eyechart.datasets.remote.hubs import HubFiles, RemoteFile
-from eyechart.errors import missing_extra
+from eyechart.errors import import_extra
 from eyechart.io.progress import Bar
 
 
@@ -22,7 +22,7 @@ class ModelScopeFiles(HubFiles):
 
     @property
     def _api(self) -> Any:
-        return _modelscope().HubApi(endpoint=os.environ.get("MODELSCOPE_ENDPOINT"))
+        return import_extra("modelscope_hub", "hub").HubApi(endpoint=os.environ.get("MODELSCOPE_ENDPOINT"))
 
     def list_files(self) -> dict[str, RemoteFile]:
         """Ask for the repository's tree."""
@@ -48,7 +48,7 @@ class ModelScopeFiles(HubFiles):
     @contextmanager
     def errors(self) -> Iterator[None]:
         """Tell apart: refused, unknown, unreachable, everything else."""
-        hub = _modelscope()
+        hub = import_extra("modelscope_hub", "hub")
         try:
             yield
         except (hub.AuthenticationError, hub.PermissionDeniedError) as error:
@@ -73,11 +73,3 @@ class _ScopeBar:
 
     def end(self) -> None:
         """Nothing is held open."""
-
-
-def _modelscope() -> Any:
-    try:
-        import modelscope_hub
-    except ImportError as error:
-        raise missing_extra("modelscope-hub", "hub") from error
-    return modelscope_hub

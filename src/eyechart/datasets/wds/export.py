@@ -109,7 +109,7 @@ def _translated(datasets: Sequence[Dataset], limit: int | None) -> Iterator[Item
         if dataset.info.kind == "retrieval":
             texts = {sample.id: sample.texts for sample in iter_samples(dataset, limit)}
             others.append((f"{dataset.info.language}.txt", texts))
-    own = _member(datasets[0].info)
+    own = "txt" if is_main(datasets[0].info.language) else f"{datasets[0].info.language}.txt"
     for sample in iter_samples(datasets[0], limit):
         missing = [member for member, texts in others if sample.id not in texts]
         if missing:
@@ -121,10 +121,6 @@ def _batches(items: Iterator[Item]) -> Iterator[list[Item]]:
     """Cut a stream into pieces that are encoded together."""
     while batch := list(islice(items, BATCH)):
         yield batch
-
-
-def _member(info: DatasetInfo) -> str:
-    return "txt" if is_main(info.language) else f"{info.language}.txt"
 
 
 def _write_lists(output: Path, infos: Sequence[DatasetInfo]) -> None:

@@ -39,15 +39,12 @@ class Probed(Protocol):
 
     def prepare_image(self, image: Image.Image) -> Any:
         """Transform an image."""
-        ...
 
     def encode_images(self, batch: Any) -> Any:
         """Encode images."""
-        ...
 
     def encode_texts(self, texts: Sequence[str]) -> Any:
         """Encode texts."""
-        ...
 
 
 def made_of(spec: ModelSpec, factory: Any, *parts: Any) -> str:

@@ -122,13 +122,11 @@ class InternVLEncoder(TorchEncoder):
 
     def image_features(self, model: Any, pixels: torch.Tensor) -> torch.Tensor:
         """Run the image side in the variant's mode."""
-        features: torch.Tensor = model.encode_image(pixels, **({"mode": self.mode} if self.takes_mode else {}))
-        return features
+        return model.encode_image(pixels, **({"mode": self.mode} if self.takes_mode else {}))
 
     def text_features(self, model: Any, inputs: Inputs) -> torch.Tensor:
         """Run the text tower: the same one for C and G."""
-        features: torch.Tensor = model.encode_text(inputs["ids"])
-        return features
+        return model.encode_text(inputs["ids"])
 
 
 def make_transform(size: int, *, crop: bool) -> Any:

@@ -56,8 +56,7 @@ class InternVLC(nn.Module):  # type: ignore[misc]  # torch is optional, so untyp
         tokens = torch.cat([self.cls_token.expand(len(tokens), -1, -1), tokens], dim=1) + self.pos_embed
         for block in self.blocks:
             tokens = block(tokens)
-        pooled: torch.Tensor = self.clip_projector(tokens)
-        return pooled
+        return self.clip_projector(tokens)
 
     def encode_text(self, ids: torch.Tensor) -> torch.Tensor:
         """Read texts: the vector is where the last token that is not 0 stands."""
@@ -98,8 +97,7 @@ class SelfAttention(nn.Module):  # type: ignore[misc]  # torch is optional, so u
         """Attend to all tokens."""
         query, key, value = self.qkv(tokens).chunk(3, dim=-1)
         seen = _attend(self.q_norm(query), self.k_norm(key), value, self.heads)
-        out: torch.Tensor = self.proj(seen)
-        return out
+        return self.proj(seen)
 
 
 class AttentionPool(nn.Module):  # type: ignore[misc]  # torch is optional, so untyped
@@ -129,8 +127,7 @@ class CrossAttention(nn.Module):  # type: ignore[misc]  # torch is optional, so 
     def forward(self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
         """Ask ``value`` by ``key``."""
         seen = _attend(self.q(query) + self.q_bias, self.k(key) + self.k_bias, self.v(value) + self.v_bias, POOL_HEADS)
-        out: torch.Tensor = self.proj(seen)
-        return out
+        return self.proj(seen)
 
 
 def _attend(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, heads: int) -> torch.Tensor:

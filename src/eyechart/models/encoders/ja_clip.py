@@ -95,10 +95,8 @@ class JaClipEncoder(TorchEncoder):
 
     def image_features(self, model: Any, pixels: torch.Tensor) -> torch.Tensor:
         """Run the image tower."""
-        features: torch.Tensor = model.get_image_features(pixels)
-        return features
+        return model.get_image_features(pixels)
 
     def text_features(self, model: Any, inputs: Inputs) -> torch.Tensor:
         """Run the text tower."""
-        features: torch.Tensor = model.get_text_features(**inputs)
-        return features
+        return model.get_text_features(**inputs)

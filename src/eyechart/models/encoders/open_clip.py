@@ -36,10 +36,9 @@ from eyechart.models.resolve import open_clip_names
 from eyechart.models.towers.checkpoints import LOAD_ERRORS, load_error
 from eyechart.models.towers.fast_images import NOTE, FastImages, is_fast
 from eyechart.models.towers.last_block import shorten_images
-from eyechart.models.towers.no_random_start import no_random_start
 from eyechart.models.towers.sentencepieces import exact_tokenizer
 from eyechart.models.towers.torch_encoder import Inputs, TorchEncoder
-from eyechart.models.towers.torch_tools import describe, quiet_transformers
+from eyechart.models.towers.torch_tools import describe, no_random_start, quiet_transformers
 from eyechart.models.towers.trim import encode_trimmed, shorten_texts, trim, trimmable
 from eyechart.types import ModelSpec, digest_json
 
@@ -161,14 +160,12 @@ class OpenClipEncoder(TorchEncoder):
 
     def image_features(self, model: Any, pixels: torch.Tensor) -> torch.Tensor:
         """Run the image tower."""
-        features: torch.Tensor = model.encode_image(pixels)
-        return features
+        return model.encode_image(pixels)
 
     def text_features(self, model: Any, inputs: Inputs) -> torch.Tensor:
         """Run the text tower."""
         encode = encode_trimmed if self.trimmable else type(model).encode_text
-        features: torch.Tensor = encode(model, inputs["tokens"])
-        return features
+        return encode(model, inputs["tokens"])
 
 
 def _library_name(spec: ModelSpec) -> str:

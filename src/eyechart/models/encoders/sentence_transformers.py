@@ -99,16 +99,14 @@ class SentenceTransformersEncoder(TorchEncoder):
     def image_features(self, model: Any, pixels: torch.Tensor) -> torch.Tensor:
         """Run all modules on images."""
         self._need_eyes()
-        vectors: torch.Tensor = model({"pixel_values": pixels, "modality": "image"})["sentence_embedding"]
-        return vectors
+        return model({"pixel_values": pixels, "modality": "image"})["sentence_embedding"]
 
     def text_features(self, model: Any, inputs: Inputs) -> torch.Tensor:
         """Run all modules on texts."""
         fed = {**inputs, "modality": "text"}
         if PROMPT in fed:
             fed[PROMPT] = int(inputs[PROMPT][0])
-        vectors: torch.Tensor = model(fed)["sentence_embedding"]
-        return vectors
+        return model(fed)["sentence_embedding"]
 
     def logit_scale(self, model: Any) -> float | None:
         """Return the scale of a CLIP inside."""

@@ -116,13 +116,11 @@ class TransformersEncoder(TorchEncoder):
 
     def image_features(self, model: Any, pixels: Inputs) -> torch.Tensor:
         """Run the image tower and its projection."""
-        vectors: torch.Tensor = self.head.image(model, pixels)
-        return vectors
+        return self.head.image(model, pixels)
 
     def text_features(self, model: Any, inputs: Inputs) -> torch.Tensor:
         """Run the text tower and its projection."""
-        vectors: torch.Tensor = self.head.text(model, inputs)
-        return vectors
+        return self.head.text(model, inputs)
 
     def tokenize(self, texts: Sequence[str], language: str) -> Inputs:  # noqa: ARG002 - one tokenizer for all
         """Cut and pad as the architecture's authors did."""

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from eyechart.errors import ModelError, OutOfMemoryError, UsageError
+from eyechart.errors import ModelError, OutOfMemoryError, UsageError, first_line
 from eyechart.models.identity import content_identity
 from eyechart.models.onnx.parts import Parts, find_parts
 from eyechart.models.onnx.texts import read_texts
@@ -128,7 +128,7 @@ class _Tower:
             raise
         except Exception as error:
             # onnxruntime raises its own unexported exception classes for damaged files.
-            raise ModelError(f"Cannot load the ONNX model {path} ({_first_line(error)}).") from error
+            raise ModelError(f"Cannot load the ONNX model {path} ({first_line(error)}).") from error
         self.path = path
         self.inputs = self.session.get_inputs()
         names = [node.name for node in self.session.get_outputs()]
@@ -155,8 +155,8 @@ class _Tower:
         except Exception as error:
             # onnxruntime's exception classes are not exported; what they say is all there is.
             if "memory" in str(error).lower():
-                raise OutOfMemoryError(f"The batch does not fit into memory ({_first_line(error)}).") from error
-            raise ModelError(f"{self.path} cannot run on this input ({_first_line(error)}).") from error
+                raise OutOfMemoryError(f"The batch does not fit into memory ({first_line(error)}).") from error
+            raise ModelError(f"{self.path} cannot run on this input ({first_line(error)}).") from error
         if vectors.ndim != 2:
             raise ModelError(
                 f"{self.path}: the output {self.output!r} has shape {vectors.shape}, not one vector per input.",
@@ -176,7 +176,3 @@ def providers(spec: ModelSpec, available: list[str]) -> list[str]:
             f"onnxruntime has no {missing[0]} here.", advice="Use --device cpu, or install onnxruntime-gpu."
         )
     return wanted
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

@@ -25,7 +25,6 @@ class Reranker(Protocol):
     @property
     def card(self) -> ModelCard:
         """Describe the model."""
-        ...
 
     def score(
         self, shortlists: Iterable[Shortlist], keep: Callable[[str, list[float]], None]
@@ -37,4 +36,3 @@ class Reranker(Protocol):
         Raises:
             EyechartError: If a shortlist cannot be scored; a query without its answer would be a wrong number.
         """
-        ...

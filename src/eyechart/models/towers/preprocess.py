@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,12 +39,8 @@ class Preprocess:
     std: tuple[float, ...]
 
     @classmethod
-    def from_config(cls, config: Mapping[str, Any], source: str = SOURCE) -> Preprocess:
-        """Read the keys that transformers writes.
-
-        Raises:
-            ModelError: If one of them makes no sense; it names ``source``, the file.
-        """
+    def from_config(cls, config: Mapping[str, Any], source: str = SOURCE) -> Self:
+        """Read the keys that transformers writes; an error names ``source``, the file."""
         check_config(config, source)
         _check_steps(config, source)
         size = config.get("size") if config.get("do_resize", True) else None
@@ -67,7 +63,8 @@ class Preprocess:
         if self.resize is not None:
             image = image.resize(_target(image, self.resize), Image.Resampling(self.resample))
         if self.crop is not None:
-            image = _centre(image, self.crop)
+            left, top = (image.width - self.crop[0]) // 2, (image.height - self.crop[1]) // 2
+            image = image.crop((left, top, left + self.crop[0], top + self.crop[1]))
         pixels = np.asarray(image, np.float32) * np.float32(self.scale)
         pixels -= np.array(self.mean, np.float32)
         pixels /= np.array(self.std, np.float32)
@@ -174,8 +171,3 @@ def check_scaled(image: Image.Image, edge: int) -> None:
             f"the limit of {MAX_PIXELS}.",
             advice="Cut it, or leave it out of the dataset.",
         )
-
-
-def _centre(image: Image.Image, crop: tuple[int, int]) -> Image.Image:
-    left, top = (image.width - crop[0]) // 2, (image.height - crop[1]) // 2
-    return image.crop((left, top, left + crop[0], top + crop[1]))

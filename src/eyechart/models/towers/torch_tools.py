@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +28,8 @@ CPU_INSTRUCTIONS = {
 """What makes a precision fast on an x86 CPU: any one of these."""
 LOCAL_RANKS = ("LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK")
 """Which process of this machine am I: set by launchers."""
+RANDOM = ("uniform_", "normal_")
+"""How the names of torch's functions end that fill a tensor with random numbers, and of those in ``torch.nn.init``."""
 OUT_OF_MEMORY = re.compile(r"out of memory|can't allocate memory|not enough memory|bad_alloc", re.IGNORECASE)
 
 
@@ -168,3 +170,24 @@ def quiet_transformers() -> Iterator[None]:
         logging.set_verbosity(before)
         if bars:
             logging.enable_progress_bar()
+
+
+@contextmanager
+def no_random_start() -> Iterator[None]:
+    """Let torch leave weights as they are (not zero: whatever the memory held) instead of drawing numbers.
+
+    Only for a model whose checkpoint is loaded strictly: every weight must be replaced.
+    """
+    from torch.overrides import TorchFunctionMode
+
+    class Skip(TorchFunctionMode):  # type: ignore[misc]
+        def __torch_function__(
+            self, func: Callable[..., Any], types: Any, args: Sequence[Any] = (), kwargs: Any = None
+        ) -> Any:
+            named = kwargs or {}
+            if getattr(func, "__name__", "").endswith(RANDOM):
+                return named["tensor"] if "tensor" in named else args[0]
+            return func(*args, **named)
+
+    with Skip():
+        yield

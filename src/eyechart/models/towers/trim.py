@@ -75,8 +75,7 @@ def encode_trimmed(model: Any, tokens: torch.Tensor) -> torch.Tensor:
             self.model = model
 
         def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-            encoded: torch.Tensor = self.model.encode_text(tokens)
-            return encoded
+            return self.model.encode_text(tokens)
 
     prefix, tower = _tower(model) or ("", model)
     length = tokens.shape[1]

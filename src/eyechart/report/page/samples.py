@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -28,7 +28,7 @@ class Samples:
     """Model -> row of each sample in its columns, `NO_VALUE` where it has none."""
 
     @classmethod
-    def align(cls, columns: Mapping[int, RecordColumns], results: Mapping[int, Result]) -> Samples:
+    def align(cls, columns: Mapping[int, RecordColumns], results: Mapping[int, Result]) -> Self:
         """Take the order of the first model, then what only others have."""
         ids = tuple(dict.fromkeys(name for part in columns.values() for name in part.ids))
         place = {}

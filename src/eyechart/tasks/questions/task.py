@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,7 +64,7 @@ class QuestionPrediction(Prediction):
         unscored = len({name for run in self.runs for name in run.unscored})
         return {"scored": len(self.entries) - unscored, "unscored": unscored, "repeats": self.repeats}
 
-    def only(self, keep: NDArray[np.int64]) -> QuestionPrediction:
+    def only(self, keep: NDArray[np.int64]) -> Self:
         """Return the prediction for some samples."""
         entries = tuple(self.entries[i] for i in keep)
         kept = {entry.id for entry in entries}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,7 +42,7 @@ class TextPrediction(Prediction):
         """Name the queries without any relevant document."""
         return self.judged.left_out
 
-    def only(self, keep: NDArray[np.int64]) -> TextPrediction:
+    def only(self, keep: NDArray[np.int64]) -> Self:
         """Return the prediction for the queries at the positions ``keep``."""
         return replace(super().only(keep), judged=self.judged.only(keep), found=self.found.only(keep))
 
