@@ -9,6 +9,7 @@ import pytest
 from eyechart import plan
 from eyechart.cli.show import MOST, show_reports
 from eyechart.config import make_config
+from eyechart.datasets import registry
 from eyechart.io import progress_file
 from eyechart.io.progress import NoProgress
 from eyechart.io.progress_file import ProgressFile
@@ -63,7 +64,7 @@ def count_calls(monkeypatch, owner, name):
 
 
 def test_a_dataset_is_opened_and_checked_once_however_many_models_there_are(config, monkeypatch):
-    opened = count_calls(monkeypatch, plan, "open_dataset")
+    opened = count_calls(monkeypatch, registry, "open_dataset")
     checked = count_calls(monkeypatch, TASKS.load("zeroshot_classification"), "check")
 
     assert len(plan.plan_jobs(config)) == MODELS * DATASETS
