@@ -149,9 +149,9 @@ MUTANTS = [
     ),
     Mutant(
         "tasks: the interval of a text metric ends at 1",
-        "tasks/retrieval/ranked.py",
-        "            high,\n",
-        "            1.0,\n",
+        "tasks/measured.py",
+        "return Metric(value, low, high, **known)",
+        "return Metric(value, low, 1.0, **known)",
         "tests/workflow/test_text_retrieval.py",
     ),
     # ------------------------------------------------------------------------------------------------------ scorers
@@ -258,7 +258,11 @@ MUTANTS = [
         "compat: the seed is lost", "compat/evalscope/translate.py", '            "seed": self.seed,\n', "", CONFIGS
     ),
     Mutant(
-        "compat: captions are not promised", "compat/evalscope/translate.py", "self.promised |= {", "_ = {", CONFIGS
+        "compat: captions are not promised",
+        "compat/evalscope/translate.py",
+        "for job in self.jobs if job.task == CAPTION}",
+        "for job in () if job.task == CAPTION}",
+        CONFIGS,
     ),
     Mutant(
         "compat: a comparison of all datasets",
