@@ -3,6 +3,7 @@
 import socket
 import subprocess
 import sys
+import tarfile
 
 import pytest
 
@@ -45,6 +46,16 @@ def read(*args, **options):
 def local(tmp_path, name="wds_x"):
     dataset = open_webdataset(DatasetSpec("x", "wds", str(tmp_path / "site" / name)))
     return [(sample.id, sample.label, sample.image.read()) for sample in iter_samples(dataset)]
+
+
+def swap_labels(shard):
+    """Change labels, and neither names nor sizes."""
+    with tarfile.open(shard) as archive:
+        places = [member.offset_data for member in archive if member.name.endswith(".cls")]
+    data = bytearray(shard.read_bytes())
+    for place in places:
+        data[place] = ord("0") if data[place] != ord("0") else ord("1")
+    shard.write_bytes(data)
 
 
 def partial_files(own_cache):
@@ -99,6 +110,86 @@ def test_a_server_that_tells_no_versions_has_the_content_digested(tmp_path):
         write_classification(tmp_path / "site" / "wds_x", n=13, shards=1)
 
         assert open_webdataset(spec(server)).signature() != before
+
+
+def test_a_server_that_tells_no_versions_may_have_another_file_of_the_same_size(tmp_path):
+    shard = tmp_path / "site" / "wds_x" / "test" / "0.tar"
+    write_classification(tmp_path / "site" / "wds_x", n=12, shards=1)
+    with serving(tmp_path / "site", tags=False) as server:
+        before = read(server)
+        swap_labels(shard)
+
+        assert read(server) == local(tmp_path) != before
+        assert read(server, offline=True) == local(tmp_path)
+
+
+def test_what_is_not_known_to_be_the_same_file_is_not_glued_to_the_old_part(tmp_path):
+    shard = tmp_path / "site" / "wds_x" / "test" / "0.tar"
+    write_classification(tmp_path / "site" / "wds_x", n=12, shards=1)
+    with serving(tmp_path / "site", tags=False) as server:
+        server.cut["wds_x/test/0.tar"] = [shard.stat().st_size // 2, 0, 0, 0, 0]
+        with pytest.raises(DataError):
+            read(server)
+        server.cut.clear()
+        swap_labels(shard)
+
+        assert read(server) == local(tmp_path)
+
+
+def test_a_part_of_another_version_is_not_glued_to_the_old_part(site, tmp_path):
+    shard = tmp_path / "site" / "wds_x" / "test" / "0.tar"
+    name = "wds_x/test/0.tar"
+    site.obeys_if_range = False
+    site.cut[name] = [shard.stat().st_size // 2]
+    site.after_cut = lambda: swap_labels(shard)
+
+    assert read(site) == local(tmp_path)
+
+
+def test_a_server_that_compresses_what_it_may(site, tmp_path):
+    site.compresses = True
+
+    assert read(site) == local(tmp_path)
+
+
+@pytest.mark.parametrize("offline", [False, True])
+def test_what_was_changed_in_the_cache_is_not_what_was_fetched(site, tmp_path, own_cache, offline):
+    read(site)
+    for shard in own_cache.rglob("0.tar"):
+        swap_labels(shard)
+    for names in own_cache.rglob("classnames.txt"):
+        names.write_text("dog\ncat\nbird\n")
+
+    if offline:
+        with pytest.raises(DataError, match=r"0\.tar .* is not in the cache"):
+            read(site, offline=True)
+        with pytest.raises(DataError, match=r"classnames\.txt .* is not in the cache"):
+            open_webdataset(spec(site, offline=True)).info  # noqa: B018 - it is read now
+    else:
+        assert read(site) == local(tmp_path)
+        assert open_webdataset(spec(site)).info.classnames == ("cat", "dog", "bird")
+
+
+@pytest.mark.parametrize("note", ["{", "[1]", '{"size": 1}', ""])
+def test_damaged_notes_in_the_cache_are_written_anew(site, tmp_path, own_cache, note):
+    read(site)
+    for path in own_cache.rglob(".eyechart/*.json"):
+        path.write_text(note)
+
+    with pytest.raises(DataError, match="is not in the cache"):
+        read(site, offline=True)
+    assert read(site) == local(tmp_path)
+    assert read(site, offline=True) == local(tmp_path)
+
+
+def test_no_two_addresses_share_a_place_in_the_cache(site, tmp_path):
+    names = ["a/b", "a--b", "a-/b", "a/-b", "root"]
+    for n, name in enumerate(names, 4):
+        write_classification(tmp_path / "site" / name, n=n, shards=1)
+    for name in names:
+        read(site, name)
+
+    assert [len(read(site, name, offline=True)) for name in names] == [4, 5, 6, 7, 8]
 
 
 def test_what_is_in_the_cache_is_not_fetched_again(site, tmp_path):

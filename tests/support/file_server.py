@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import threading
 from collections import defaultdict
+from collections.abc import Callable
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -20,7 +22,12 @@ class FileServer(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.root = root
         self.ranges, self.tags = ranges, tags
+        self.compresses = False
+        """Whether clients that can read it get gzip, as many servers do with texts."""
         self.cut: dict[str, list[int]] = defaultdict(list)
+        self.after_cut: Callable[[], object] = lambda: None
+        """What happens on the server when a transfer has been broken off."""
+        self.obeys_if_range = True
         self.statuses: dict[str, list[int]] = defaultdict(list)
         """Statuses with which the next requests for a path are answered."""
         self.requests: list[tuple[str, str, str]] = []
@@ -56,9 +63,14 @@ class _Handler(BaseHTTPRequestHandler):
             self._refuse(404)
             return
         data = file.read_bytes()
+        compressed = self.server.compresses and "gzip" in self.headers.get("Accept-Encoding", "")
+        if compressed:
+            data = gzip.compress(data)
         tag = f'"{hashlib.md5(data, usedforsecurity=False).hexdigest()}"'
         start = self._start(wanted, tag)
         self.send_response(206 if start else 200)
+        if compressed:
+            self.send_header("Content-Encoding", "gzip")
         if self.server.tags:
             self.send_header("ETag", tag)
         self.send_header("Content-Length", str(len(data) - start))
@@ -71,14 +83,18 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(path, data[start:])
 
     def _start(self, wanted: str, tag: str) -> int:
-        if not wanted or not self.server.ranges or self.headers.get("If-Range", tag) != tag:
+        if not wanted or not self.server.ranges or not self._is_meant(tag):
             return 0
         return int(wanted.removeprefix("bytes=").split("-")[0])
+
+    def _is_meant(self, tag: str) -> bool:
+        return not self.server.obeys_if_range or self.headers.get("If-Range", tag) == tag
 
     def _send(self, path: str, data: bytes) -> None:
         if self.server.cut[path]:
             self.wfile.write(data[: self.server.cut[path].pop(0)])
             self.wfile.flush()
+            self.server.after_cut()
             self.close_connection = True
             return
         self.wfile.write(data)

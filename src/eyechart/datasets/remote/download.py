@@ -34,6 +34,8 @@ TIMEOUT = 60.0
 """Seconds without a byte after which a connection is given up."""
 QUICK = Retry(tries=4, first_wait=0.25)
 """For small requests: whoever waits at a terminal wants to know soon."""
+_PLAIN = {"Accept-Encoding": "identity"}
+"""Size and version of a compressed transfer are not those of the file."""
 
 
 @dataclass(frozen=True)
@@ -77,8 +79,11 @@ def read_head(client: httpx2.Client, url: str) -> ResponseHead | None:
         return None
     response, _ = answer
     length = response.headers.get("content-length")
-    version = response.headers.get("etag") or response.headers.get("last-modified") or ""
-    return ResponseHead(int(length) if length else None, str(version))
+    return ResponseHead(int(length) if length else None, _version(response))
+
+
+def _version(response: httpx2.Response) -> str:
+    return str(response.headers.get("etag") or response.headers.get("last-modified") or "")
 
 
 def read_small(client: httpx2.Client, url: str) -> bytes | None:
@@ -97,7 +102,7 @@ def request(client: httpx2.Client, method: str, url: str) -> tuple[httpx2.Respon
 
     for failures in range(1, QUICK.tries + 1):
         try:
-            with client.stream(method, url) as response:
+            with client.stream(method, url, headers=_PLAIN if method == "HEAD" else None) as response:
                 content = _content(response, url)
         except httpx2.TransportError as error:
             problem = no_network(redacted(url), error)
@@ -175,16 +180,19 @@ def _continue(client: httpx2.Client, url: str, part: Path, head: ResponseHead) -
     """Append what is missing to the partial file, yielding the number of bytes as they arrive."""
     import httpx2
 
-    start = _size(part)
-    headers = {"Accept-Encoding": "identity"}
+    start = _size(part) if head.version else 0  # what may be another file by now is not gone on with
+    headers = dict(_PLAIN)
     if start:
         headers["Range"] = f"bytes={start}-"
-        if head.version.startswith('"'):
+        if not head.version.startswith("W/"):
             headers["If-Range"] = head.version
     try:
         with client.stream("GET", url, headers=headers) as response:
             _check_status(response, url)
             resumed = response.status_code == httpx2.codes.PARTIAL_CONTENT
+            if resumed and not _goes_on(response, start, head):
+                part.unlink()
+                raise _BrokenError("the server sends another part, or of another version")
             with open_plain(part, "ab" if resumed else "wb") as stream:
                 for chunk in response.iter_raw():  # as it arrives: a chunk size would hold back what a break then loses
                     stream.write(chunk)
@@ -195,6 +203,12 @@ def _continue(client: httpx2.Client, url: str, part: Path, head: ResponseHead) -
         raise _BrokenError(str(error) or type(error).__name__) from error
     if head.size is not None and _size(part) < head.size:
         raise _BrokenError(f"{_size(part)} of {head.size} bytes")
+
+
+def _goes_on(response: httpx2.Response, start: int, head: ResponseHead) -> bool:
+    """Tell whether a partial answer begins where we stopped, in the same file."""
+    sent = response.headers.get("content-range", f"bytes {start}-")
+    return sent.startswith(f"bytes {start}-") and _version(response) in ("", head.version)
 
 
 def _check_status(response: httpx2.Response, url: str) -> None:

@@ -40,10 +40,11 @@ def not_allowed(address: str) -> DataError:
 
 
 def not_cached(address: str, name: str) -> DataError:
-    """Make the error for a file that --offline would need but that was never fetched."""
+    """Make the error for a file that --offline would need but that was never fetched, or changed since."""
     return DataError(
         f"{name} of {address} is not in the cache, and --offline forbids fetching it.",
-        advice="Run once without --offline, or give the --wds_cache_dir that was used before.",
+        advice="Run once without --offline, which also fetches again what was changed in the cache, or give the "
+        "--wds_cache_dir that was used before.",
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,9 +14,10 @@ from eyechart.datasets.remote.download import ResponseHead, alone, client_for, d
 from eyechart.datasets.remote.errors import no_dataset, not_cached, redacted
 from eyechart.datasets.wds.tarshard import check_whole
 from eyechart.errors import DataError
-from eyechart.io.digests import file_digest
+from eyechart.io.digests import digest_bytes, file_digest
 from eyechart.io.files import write_atomic
 from eyechart.io.progress import NoProgress, Progress
+from eyechart.io.untrusted import DAMAGED
 
 if TYPE_CHECKING:
     import httpx2
@@ -33,6 +34,12 @@ class Known:
     version: str
     fetched: bool
     """The mirror has it, whole and checked."""
+    digest: str = ""
+    """Of what was fetched, so that the mirror's file can be held against it; notes of 0.1 have none."""
+
+
+_UNKNOWN = Known(None, "", fetched=False)
+"""What is known of a file that was never asked for, or whose note is damaged."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +49,8 @@ class HttpFiles:
     root: str
     cache: Path
     offline: bool = False
+    _new: set[str] = field(default_factory=set, compare=False)
+    """What was fetched for this reader: all that can be trusted of a server that tells no versions."""
 
     @property
     def address(self) -> str:
@@ -50,10 +59,13 @@ class HttpFiles:
 
     @cached_property
     def folder(self) -> Path:
-        """Return the mirror: a folder named after host and path."""
+        """Return the mirror: a folder named after host and path, and no other address has the same one."""
         parts = urlsplit(self.root)
-        path = parts.path.strip("/").replace("/", "--") or "root"
-        return self.cache / f"{parts.hostname}-{parts.port or parts.scheme}" / path
+        path = parts.path.strip("/")
+        name = path.replace("/", "--") or "root"
+        if name.replace("--", "/") != (path or "root") or (path and name in ("root", ".", "..")):
+            name = f"{name}-{digest_bytes(path.encode()).hex()}"
+        return self.cache / f"{parts.hostname}-{parts.port or parts.scheme}" / name
 
     @property
     def _client(self) -> httpx2.Client:
@@ -63,7 +75,10 @@ class HttpFiles:
         """Read the file again each time, unless offline: it is small, and a stale list of classes would be worse."""
         path = self.folder / name
         if self.offline:
-            return path if self._known(name) else None
+            known = self._known(name)
+            if known and not self._is_intact(path, known):
+                raise not_cached(self.address, name)
+            return path if known else None
         data = read_small(self._client, self._url(name))
         if data is None:
             path.unlink(missing_ok=True)
@@ -71,7 +86,7 @@ class HttpFiles:
             return None
         if not path.is_file() or path.read_bytes() != data:
             write_atomic(path, data)
-        self._remember(name, Known(len(data), "", fetched=True))
+        self._remember(name, Known(len(data), "", fetched=True, digest=digest_bytes(data).hex()))
         return path
 
     def size(self, name: str) -> int | None:
@@ -104,11 +119,12 @@ class HttpFiles:
             raise not_cached(self.address, name)
         with alone(path):
             if not self._is_here(name, head):
-                path.unlink(missing_ok=True)
                 download(self._client, self._url(name), path, head, progress)
                 if name.endswith(".tar"):
                     self._check_tar(name, path)
-                self._remember(name, Known(path.stat().st_size, head.version, fetched=True))
+                digest = file_digest(path).hex()
+                self._remember(name, Known(path.stat().st_size, head.version, fetched=True, digest=digest))
+                self._new.add(name)
         return path
 
     def unread(self, split: str, count: int) -> list[str]:
@@ -138,22 +154,30 @@ class HttpFiles:
 
     def _is_here(self, name: str, head: ResponseHead) -> bool:
         """Tell whether the cache has exactly this version of a file."""
-        path = self.folder / name
         known = self._read_note(name)
         return (
             known is not None
-            and known.fetched
             and known.version == head.version
+            and (bool(head.version) or self.offline or name in self._new)
             and head.size in (None, known.size)
+            and self._is_intact(self.folder / name, known)
+        )
+
+    def _is_intact(self, path: Path, known: Known) -> bool:
+        """Tell whether the mirror's file is the one that was fetched."""
+        return (
+            known.fetched
             and path.is_file()
             and path.stat().st_size == known.size
+            and known.digest in ("", file_digest(path).hex())
         )
 
     def _known(self, name: str) -> Known | None:
         """Return what earlier runs found out about a file: nothing if the server did not have it."""
-        if not self._note(name).is_file():
+        known = self._read_note(name)
+        if known == _UNKNOWN:
             raise not_cached(self.address, name)
-        return self._read_note(name)
+        return known
 
     def _note(self, name: str) -> Path:
         return self.folder / NOTES / f"{name.replace('/', '--')}.json"
@@ -161,9 +185,9 @@ class HttpFiles:
     def _read_note(self, name: str) -> Known | None:
         try:
             content = json.loads(self._note(name).read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            return None
-        return Known(**content) if content else None
+            return None if content is None else Known(**content)
+        except (FileNotFoundError, *DAMAGED):
+            return _UNKNOWN
 
     def _remember(self, name: str, known: Known | None) -> None:
         if known is None or self._read_note(name) != known:
