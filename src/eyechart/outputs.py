@@ -40,12 +40,12 @@ def fill_output(template: str, model: ModelSpec, dataset: str, language: str, ta
 
 def check_outputs(jobs: list[Job]) -> None:
     """Refuse two jobs with one output, and folders that cannot be written."""
-    seen: dict[Path, Job] = {}
+    seen: dict[str, Job] = {}
     for job in jobs:
-        other = seen.setdefault(job.output, job)
+        other = seen.setdefault(str(job.output).removesuffix(".json"), job)  # so are the records named
         if other is not job:
             raise UsageError(
-                f"Two jobs would write {job.output}: {other.title} and {job.title}.",
+                f"Two jobs would write {job.output}, or its records: {other.title} and {job.title}.",
                 advice="Put {dataset}, {model}, {pretrained}, {language} or {task} into --output.",
             )
     saving = [job for job in jobs if job.settings.get("save_clf")]

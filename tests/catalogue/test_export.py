@@ -1,6 +1,7 @@
 """Any dataset to a webdataset folder and back: by our reader and by the webdataset library, as the peer reads it."""
 
 import io
+import json
 import signal
 import subprocess
 import sys
@@ -359,6 +360,24 @@ def test_what_cannot_be_exported_is_refused(folder, tmp_path, capsys, flags, mes
     assert main(["export", "--dataset", str(folder), "--output", str(tmp_path / "out"), *flags]) == 2
 
     assert message in capsys.readouterr().err
+
+
+def test_prompts_of_classes_are_not_lost_in_silence(folder, tmp_path, capsys):
+    prompts = tmp_path / "prompts.json"
+    prompts.write_text(json.dumps({"source": {"cat": ["a furry cat"], "dog": ["a loyal dog"]}}))
+    words = ["--dataset", str(folder), "--custom_template_file", str(prompts), "--output", str(tmp_path / "wds")]
+
+    assert main(["export", *words]) == 2
+    assert "prompts for each class" in capsys.readouterr().err
+
+
+def test_a_blank_last_caption_is_not_lost_in_silence(tmp_path, capsys):
+    put(tmp_path / "source" / "a.png", 1, "png")
+    row = {"image_path": "a.png", "query": ["a cat", ""]}
+    (tmp_path / "source" / "image_queries.jsonl").write_text(json.dumps(row) + "\n")
+
+    assert main(["export", "--dataset", str(tmp_path / "source"), "--output", str(tmp_path / "wds")]) == 1
+    assert "its last caption is blank" in capsys.readouterr().err
 
 
 def test_selection_has_no_such_layout(tmp_path):

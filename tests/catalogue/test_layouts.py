@@ -326,6 +326,16 @@ def test_coco_in_another_format_is_explained(coco):
         opened("mscoco_captions", coco)
 
 
+@pytest.mark.parametrize("caption", [None, float("nan"), ["a", "b"], {}])
+def test_what_is_no_text_is_no_caption(coco, caption):
+    notes = [{"image_id": 9, "caption": "first"}, {"image_id": 9, "caption": caption}]
+    images = [{"id": 9, "file_name": "COCO_val2014_000000000009.jpg"}]
+    write(coco / "coco_test_karpathy.json", {"images": images, "annotations": notes})
+
+    with pytest.raises(DataError):
+        opened("mscoco_captions", coco)
+
+
 @pytest.fixture
 def xtd(tmp_path):
     names = ["COCO_train2014_000000000002.jpg", "COCO_val2014_000000000001.jpg"]
@@ -390,6 +400,15 @@ def test_sugar_crepe_has_the_right_caption_first(tmp_path):
 
     assert dataset.info.kind == "selection"
     assert rows(dataset) == [("7", None, ("a red car", "a blue car"))]
+
+
+def test_a_wrong_caption_that_is_no_text_is_refused(tmp_path):
+    put(tmp_path / "val2017" / "000000000001.jpg")
+    entry = {"filename": "000000000001.jpg", "caption": "a red car", "negative_caption": None}
+    write(tmp_path / "swap_att.json", {"7": entry})
+
+    with pytest.raises(DataError, match="neither a text"):
+        opened("sugar_crepe/swap_att", tmp_path)
 
 
 def test_winoground_has_two_samples_for_each_question(tmp_path):

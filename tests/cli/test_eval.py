@@ -187,6 +187,10 @@ def test_an_output_folder_is_made(place):
         (["--dataset", "demo/garmnts"], "Did you mean demo/garments, "),
         (["--dataset", "wds/x", "--dataset_root", "nowhere"], "no dataset folder nowhere"),
         (["--dataset", "demo/scenes", "--recall_k", "0"], "recall_k must be 1 or more"),
+        (["--dataset", "demo/scenes", "--processes", "0"], "--processes must be 1 or more"),
+        (["--dataset", "demo/scenes", "--engine", "ray", "--ray-workers", "-1"], "--ray-workers must be 1 or more"),
+        (["--dataset", "demo/scenes", "--engine", "ray", "--processes", "2"], "--processes is for one machine"),
+        (["--dataset", "demo/scenes", "--ray-workers", "2"], "need --engine ray"),
     ],
 )
 def test_wrong_usage_is_one_message_without_traceback(place, capsys, words, message):

@@ -39,6 +39,14 @@ def test_a_result_comes_back_as_it_was_written(tmp_path):
     assert list(read.iter_records()) == [{"id": "1", "rank": 2}]
 
 
+def test_results_that_differ_in_their_ending_have_records_of_their_own(tmp_path):
+    for language in ("en", "de"):
+        write_result(result(), [{"id": language}], tmp_path / f"model-1.{language}")
+
+    for language in ("en", "de"):
+        assert list(read_result(tmp_path / f"model-1.{language}").iter_records()) == [{"id": language}]
+
+
 def test_the_first_keys_are_those_of_clip_benchmark(tmp_path):
     write_result(result(), [], tmp_path / "r.json")
 

@@ -32,6 +32,7 @@ def photographs_in_every_form():
     yield "gif", saved("astronaut", "GIF")
     yield "webp", saved("astronaut", "WEBP", quality=80)
     yield "lossless webp", saved("astronaut", "WEBP", lossless=True, method=0)
+    yield "avif", saved("astronaut", "AVIF", speed=10)
 
 
 PHOTOGRAPHS = dict(photographs_in_every_form())
@@ -50,8 +51,9 @@ def test_a_whole_photograph_is_decoded(name):
     assert decode_image(PHOTOGRAPHS[name], name).tobytes() == Image.open(io.BytesIO(PHOTOGRAPHS[name])).tobytes()
 
 
-CASES = [(name, damage) for name in PHOTOGRAPHS for damage in DAMAGES if damage != NOISE or "webp" not in name]
-"""WebP has neither checksums nor an end mark: noise in the place of its pixels cannot be told."""
+UNMARKED = ("webp", "lossless webp", "avif")
+CASES = [(name, damage) for name in PHOTOGRAPHS for damage in DAMAGES if damage != NOISE or name not in UNMARKED]
+"""WebP and AVIF have neither checksums nor an end mark: noise in the place of their pixels cannot be told."""
 
 
 @pytest.mark.parametrize(("name", "damage"), CASES)
@@ -85,7 +87,7 @@ def test_one_wrong_bit_in_a_png_is_found():
             decode_image(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :], "flipped")
 
 
-@pytest.mark.parametrize("form", ["JPEG", "WEBP", "PNG"])
+@pytest.mark.parametrize("form", ["JPEG", "WEBP", "PNG", "AVIF"])
 @pytest.mark.parametrize("colour", ["black", "white", "grey"])
 def test_a_flat_image_is_whole_though_it_is_mostly_zeros_on_disk(form, colour):
     for options in ({}, {"optimize": True}, {"lossless": True}, {"progressive": True}):

@@ -224,6 +224,20 @@ def settings_of(args: argparse.Namespace) -> dict[str, Any]:
     return values
 
 
+def _check_engine(args: argparse.Namespace) -> None:
+    """Refuse numbers of workers that are none, and flags of an engine that was not asked for."""
+    from eyechart.errors import UsageError
+
+    for flag in ("processes", "ray_workers"):
+        count = getattr(args, flag)
+        if count is not None and count < 1:
+            raise UsageError(f"--{flag.replace('_', '-')} must be 1 or more, not {count}.")
+    if args.engine == "ray" and args.processes:
+        raise UsageError("--processes is for one machine, --engine ray for a cluster.", advice="Leave one of them out.")
+    if args.engine != "ray" and (args.ray_address or args.ray_workers):
+        raise UsageError("--ray-address and --ray-workers need --engine ray.")
+
+
 def _start(args: argparse.Namespace, jobs: list[Job], session: Session) -> Iterator[JobReport]:
     """Hand the jobs to the engine that was asked for."""
     skip = args.skip_existing
@@ -250,6 +264,7 @@ def run(args: argparse.Namespace) -> int:
     from eyechart.plan import plan_jobs
     from eyechart.session import Session
 
+    _check_engine(args)
     config = make_config(settings_of(args))
     datasets = OpenDatasets()
     jobs = plan_jobs(config, lambda line: write_message(f"{line}\n", sys.stderr), datasets)

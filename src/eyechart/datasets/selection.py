@@ -146,7 +146,7 @@ def _aro_question(number: int, row: Row, finder: ImageFinder) -> Found:
         texts = _texts(row["caption_options"])
     else:
         false = row["false_caption"]
-        texts = [str(row["true_caption"]), *([false] if isinstance(false, str) else _texts(false))]
+        texts = [text_of(row["true_caption"]), *([false] if isinstance(false, str) else _texts(false))]
     ref = finder.find(str(row.get("image_path") or row["image"]))
     if ref is not None and "bbox_w" in row:
         left, upper, width, height = (int(row[f"bbox_{side}"]) for side in "xywh")
@@ -158,7 +158,7 @@ def _aro_question(number: int, row: Row, finder: ImageFinder) -> Found:
 def _imagecode_question(number: int, row: Row, finder: ImageFinder) -> Found:  # noqa: ARG001 - one signature
     refs = [finder.find(f"{row['set']}/img{i}.jpg") for i in range(10)]
     meta = {"video": "open-images" not in row["set"]}
-    return str(row["id"]), refs, [str(row["text"])], [(int(row["target"]), 0)], meta
+    return str(row["id"]), refs, [text_of(row["text"])], [(int(row["target"]), 0)], meta
 
 
 def _json_file(spec: DatasetSpec) -> Path:

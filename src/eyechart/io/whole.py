@@ -10,7 +10,7 @@ _MARKER = re.compile(rb"\xff([\x02-\xcf\xd9-\xfe])")
 """What divides a JPEG. The bytes that are left out occur within its pixels."""
 _EOI = 0xD9
 _LEAST, _SHARE = 64, 8
-"""Zeros at the end of a WebP's pixels that are damage: this many, and one byte in so many. Flat areas have some."""
+"""Zeros that are damage at the end of a WebP or AVIF: so many, and one byte in so many. Flat areas have few."""
 
 
 def damage_of(data: bytes, form: str) -> str:
@@ -43,10 +43,24 @@ def _png(data: bytes) -> str:
 
 def _webp(data: bytes) -> str:
     """Look at how the pixels end: there is neither a checksum nor an end mark."""
-    for pixels in _webp_pixels(data):
-        zeros = len(pixels) - len(pixels.rstrip(b"\0"))
-        if zeros >= _LEAST and zeros * _SHARE >= len(pixels):
-            return f"the last {zeros} of {len(pixels)} bytes of its pixels are zeros"
+    return next(filter(None, map(_tail, _webp_pixels(data))), "")
+
+
+def _avif(data: bytes) -> str:
+    """Look at how the pixels end, from box to box."""
+    at, size = 0, 8
+    while size >= 8 and at + 8 <= len(data):
+        size = int.from_bytes(data[at : at + 4], "big")
+        if data[at + 4 : at + 8] == b"mdat":
+            return _tail(data[at + 8 : at + size])
+        at += size
+    return ""
+
+
+def _tail(pixels: bytes) -> str:
+    zeros = len(pixels) - len(pixels.rstrip(b"\0"))
+    if zeros >= _LEAST and zeros * _SHARE >= len(pixels):
+        return f"the last {zeros} of {len(pixels)} bytes of its pixels are zeros"
     return ""
 
 
@@ -59,4 +73,4 @@ def _webp_pixels(data: bytes) -> Iterator[bytes]:
         at += 8 + size + size % 2
 
 
-_CHECKS = {"JPEG": _jpeg, "MPO": _jpeg, "PNG": _png, "WEBP": _webp}
+_CHECKS = {"JPEG": _jpeg, "MPO": _jpeg, "PNG": _png, "WEBP": _webp, "AVIF": _avif}

@@ -17,7 +17,8 @@ from eyechart.results.result import Result
 
 def records_path(output: Path) -> Path:
     """Return where the per-sample records of a result go: beside it."""
-    return output.with_name(f"{output.stem}.records.jsonl")
+    # Any other ending than .json is a part of the name: two languages may be all that tells two results apart.
+    return output.with_name(f"{output.name.removesuffix('.json')}.records.jsonl")
 
 
 def write_result(result: Result, records: Iterable[Mapping[str, Any]], output: Path) -> Result:

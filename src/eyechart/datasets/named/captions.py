@@ -9,7 +9,7 @@ from eyechart.datasets.layout import existing, own_split, source_of
 from eyechart.datasets.named.annotations import annotation_file, named_file
 from eyechart.datasets.rows import Problems, RowDataset, describe, in_memory, json_objects
 from eyechart.errors import DataError
-from eyechart.io.untrusted import read_json, read_text, split_lines, text_lines
+from eyechart.io.untrusted import read_json, read_text, split_lines, text_lines, text_of
 from eyechart.types import DatasetSpec, Sample
 
 _BORDER = ".jpg,"
@@ -27,7 +27,7 @@ def open_coco(spec: DatasetSpec) -> RowDataset[Sample]:
         names = {int(image["id"]): str(image["file_name"]) for image in content["images"]}
         captions: dict[str, list[str]] = {str(number): [] for number in sorted(names)}
         for annotation in content["annotations"]:
-            captions[str(int(annotation["image_id"]))].append(str(annotation["caption"]))
+            captions[str(int(annotation["image_id"]))].append(text_of(annotation["caption"]))
         twice = len(content["images"]) - len(names)
     except (KeyError, TypeError, ValueError) as error:
         raise DataError(f"{path} is not in COCO's caption format ({error!r}).") from error
@@ -64,7 +64,7 @@ def open_crossmodal(spec: DatasetSpec) -> RowDataset[Sample]:
     for number, row in json_objects(path, problems):
         try:
             key = str(row["image/key"])
-            rows.append((key, f"{key}.jpg", [str(row[language]["caption"][0])]))
+            rows.append((key, f"{key}.jpg", [text_of(row[language]["caption"][0])]))
         except (KeyError, TypeError, IndexError):
             problems.add(number, f"no caption in {language!r}")
     problems.raise_if_any()

@@ -10,7 +10,7 @@ from eyechart.datasets.named.annotations import named_file
 from eyechart.datasets.rows import RowDataset, describe, in_memory, read_csv
 from eyechart.datasets.selection import Found, Row, question_dataset
 from eyechart.errors import DataError
-from eyechart.io.untrusted import json_lines, parse_json, read_json
+from eyechart.io.untrusted import json_lines, parse_json, read_json, text_of
 from eyechart.types import DatasetSpec, Sample
 
 EXAMPLES = ["examples.jsonl", "data/examples.jsonl"]
@@ -26,7 +26,7 @@ def open_sugar_crepe(spec: DatasetSpec) -> RowDataset[Sample]:
     path, finder = _named(spec)
     try:
         rows = [
-            (str(key), str(row["filename"]), (str(row["caption"]), str(row["negative_caption"])))
+            (str(key), str(row["filename"]), (text_of(row["caption"]), text_of(row["negative_caption"])))
             for key, row in read_json(path).items()
         ]
     except (KeyError, TypeError, AttributeError) as error:
@@ -52,7 +52,7 @@ def open_winoground(spec: DatasetSpec) -> RowDataset[Sample]:
 
 def _winoground_question(number: int, row: Row, finder: ImageFinder) -> Found:  # noqa: ARG001 - one signature
     refs = [finder.find(_png(row[key])) for key in ("image_0", "image_1")]
-    texts = [str(row[key]) for key in ("caption_0", "caption_1")]
+    texts = [text_of(row[key]) for key in ("caption_0", "caption_1")]
     tags = {key: row[key] for key in TAGS if key in row}
     return str(row["id"]), refs, texts, [(0, 0), (1, 1)], tags
 
@@ -75,7 +75,7 @@ def _winogavil_question(number: int, row: Row, finder: ImageFinder) -> Found:
         raise DataError("an association is no candidate")
     refs = [finder.find(f"{name}.jpg") for name in names]
     pairs = [(i, 0) for i, name in enumerate(names) if name in right]
-    return str(number), refs, [cue_prompt(str(row["cue"]))], pairs, {"candidates": len(names)}
+    return str(number), refs, [cue_prompt(text_of(row["cue"]))], pairs, {"candidates": len(names)}
 
 
 def cue_prompt(cue: str) -> str:

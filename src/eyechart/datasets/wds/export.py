@@ -81,6 +81,11 @@ def export_webdataset(
     info = main.info
     if info.kind not in TYPES:
         raise UsageError(f"{info.name} is a {info.kind} dataset, for which there is no webdataset layout.")
+    if any(dataset.info.class_prompts for dataset in datasets):
+        raise UsageError(
+            f"{info.name} has prompts for each class, for which there is no webdataset layout.",
+            advice="Export it without --custom_template_file, and give that file to `eval`.",
+        )
     target = output / info.split
     if target.exists() and not overwrite:
         raise UsageError(f"{target} is there already.", advice="Use --overwrite to replace it, or another --output.")

@@ -75,6 +75,12 @@ def _target(sample: Sample, texts: Mapping[str, Sequence[str]], kind: Kind, n_cl
         stream = io.BytesIO()
         np.save(stream, vector)
         return {"npy": stream.getvalue()}
+    cut = [member for member, captions in texts.items() if captions and not captions[-1].strip("\r")]
+    if cut:
+        raise DataError(
+            f"Sample {sample.id}: its last caption is blank, and would be lost in {cut[0]}.",
+            advice="Leave blank captions out, or put another one last.",
+        )
     # A caption is a line, so a line break inside one is written as backslash and n, as CLIP_benchmark does.
     return {
         member: "\n".join(caption.replace("\n", r"\n") for caption in captions).encode()
