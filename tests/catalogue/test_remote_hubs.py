@@ -1,5 +1,8 @@
 """Dataset repositories through the hubs' own clients, against a stand-in server on loopback."""
 
+import os
+from dataclasses import replace
+
 import pytest
 
 from eyechart.datasets.resolve import resolve_dataset
@@ -160,6 +163,33 @@ def test_offline_uses_what_was_fetched(hub, tmp_path, which):
     hub.shutdown()
 
     assert read(find(which, offline=True)) == local(tmp_path)
+
+
+@pytest.mark.parametrize("which", HUBS)
+def test_what_was_changed_in_the_cache_is_not_what_was_fetched(hub, tmp_path, own_cache, which):
+    read(find(which))
+    (shard,) = own_cache.rglob("0.tar")
+    state = shard.stat()
+    data = bytearray(shard.read_bytes())
+    data[600] ^= 1
+    shard.write_bytes(data)
+    os.utime(shard, ns=(state.st_atime_ns, state.st_mtime_ns))
+
+    with pytest.raises(DataError, match="is not in the cache"):
+        read(find(which, offline=True))
+    assert read(find(which)) == local(tmp_path)
+    assert read(find(which, offline=True)) == local(tmp_path)
+
+
+@pytest.mark.parametrize("which", HUBS)
+def test_a_list_that_the_hub_has_no_more_is_not_read(hub, tmp_path, which):
+    own = tmp_path / "hub" / "clip-benchmark" / "wds_mnist" / "zeroshot_classification_templates.txt"
+    own.write_text("one {c}\n")
+    spec = replace(find(which), options={"offline": False, **find(which).options, "prompts": {}})
+    assert open_webdataset(spec).info.templates == ("one {c}",)
+    own.unlink()
+
+    assert open_webdataset(spec).info.templates != ("one {c}",)
 
 
 def test_offline_without_it_says_so(own_cache):

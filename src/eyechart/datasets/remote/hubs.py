@@ -18,7 +18,7 @@ from eyechart.io.files import write_atomic
 from eyechart.io.progress import Bar, NoProgress, Progress
 
 NOTES = ".eyechart"
-"""A folder in the mirror with the version of each file that was fetched and checked."""
+"""A folder in the mirror with version and digest of each file that was fetched and checked."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +69,7 @@ class HubFiles(ABC):
             path = self.folder / name
             return path if path.is_file() else None
         if name not in self.tree:
+            (self.folder / name).unlink(missing_ok=True)  # it was there once
             return None
         with NoProgress().step(name, None) as bar:
             return self._download(name, bar)
@@ -89,12 +90,13 @@ class HubFiles(ABC):
     def fetch(self, name: str, progress: Progress) -> Path:
         """Download a file and check it; the libraries resume."""
         path = self.folder / name
-        if path.is_file() and (self.offline or self._is_current(name, path)):
+        if self._is_intact(name, path) and (self.offline or self._is_current(name, path)):
             return path
         if self.offline:
             raise not_cached(self.address, name)
         if name not in self.tree:
             raise DataError(f"{self.address} has no {name}.", advice="nshards.txt counts it: it is incomplete there.")
+        path.unlink(missing_ok=True)  # the libraries may take a file that was changed for their own
         with progress.step(f"fetching {name}", self.tree[name].size) as bar:
             path = self._download(name, bar)
         try:
@@ -102,7 +104,7 @@ class HubFiles(ABC):
         except DataError:
             path.unlink()
             raise
-        write_atomic(self._note(name), self.tree[name].version.encode())
+        write_atomic(self._note(name), f"{self.tree[name].version}\n{file_digest(path).hex()}".encode())
         return path
 
     def _is_current(self, name: str, path: Path) -> bool:
@@ -115,9 +117,18 @@ class HubFiles(ABC):
             and remote.size == path.stat().st_size
         )
 
+    def _is_intact(self, name: str, path: Path) -> bool:
+        """Tell whether the mirror's file is the one that was fetched; notes of 0.1 have no digest."""
+        return path.is_file() and self._read_note(name)[1] in ("", file_digest(path).hex())
+
     def _fetched_version(self, name: str) -> str:
+        return self._read_note(name)[0]
+
+    def _read_note(self, name: str) -> tuple[str, str]:
+        """Return version and digest of what was fetched."""
         note = self._note(name)
-        return note.read_text(encoding="utf-8") if note.is_file() else ""
+        version, _, digest = (note.read_text("utf-8", "replace") if note.is_file() else "").partition("\n")
+        return version, digest
 
     def _note(self, name: str) -> Path:
         return self.folder / NOTES / f"{name.replace('/', '--')}.version"
