@@ -279,6 +279,29 @@ def test_a_server_that_fails_for_a_while_is_waited_for(site, tmp_path):
 # ------------------------------------------------------------------------------------------- three kinds of 404
 
 
+@pytest.mark.parametrize("name", ["classnames.txt", "test/0.tar"])
+def test_a_server_that_redirects_in_circles_is_told(site, name):
+    site.redirects[f"wds_x/{name}"] = f"/wds_x/{name}"
+
+    with pytest.raises(DataError, match="redirects"):
+        read_manifest(open_webdataset(spec(site)))
+
+
+def test_a_redirected_file_is_that_file(site, tmp_path):
+    site.redirects["wds_x/test/0.tar"] = "/wds_x/test/copy.tar"
+    shard = tmp_path / "site" / "wds_x" / "test" / "0.tar"
+    shard.rename(shard.with_name("copy.tar"))
+
+    assert len(read(site)) == 12
+
+
+def test_an_empty_file_is_told(site, tmp_path):
+    (tmp_path / "site" / "wds_x" / "test" / "0.tar").write_bytes(b"")
+
+    with pytest.raises(DataError, match=r"0\.tar is cut short on the server"):
+        read(site)
+
+
 def test_an_unknown_name_is_no_dataset(site):
     with pytest.raises(DataError, match=r"There is no dataset at http://127.0.0.1:\d+/wds_y"):
         read(site, "wds_y")

@@ -22,6 +22,8 @@ class FileServer(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.root = root
         self.ranges, self.tags = ranges, tags
+        self.redirects: dict[str, str] = {}
+        """Where the clients are sent who ask for a path."""
         self.compresses = False
         """Whether clients that can read it get gzip, as many servers do with texts."""
         self.cut: dict[str, list[int]] = defaultdict(list)
@@ -57,6 +59,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.requests.append((self.command, path, wanted))
         if self.server.statuses[path]:
             self._refuse(self.server.statuses[path].pop(0))
+            return
+        if path in self.server.redirects:
+            self._refuse(302, self.server.redirects[path])
             return
         file = self.server.root / path
         if not file.is_file():
@@ -99,8 +104,10 @@ class _Handler(BaseHTTPRequestHandler):
             return
         self.wfile.write(data)
 
-    def _refuse(self, status: int) -> None:
+    def _refuse(self, status: int, location: str = "") -> None:
         self.send_response(status)
+        if location:
+            self.send_header("Location", location)
         self.send_header("Content-Length", "0")
         self.end_headers()
 

@@ -104,7 +104,7 @@ def request(client: httpx2.Client, method: str, url: str) -> tuple[httpx2.Respon
         try:
             with client.stream(method, url, headers=_PLAIN if method == "HEAD" else None) as response:
                 content = _content(response, url)
-        except httpx2.TransportError as error:
+        except httpx2.RequestError as error:
             problem = no_network(redacted(url), error)
         else:
             if response.status_code in (404, 410):
@@ -160,7 +160,7 @@ def download(
     with progress.step(f"fetching {target.name}", head.size) as bar:
         bar.advance(_size(part))
         failures = 0
-        while head.size is None or _size(part) < head.size:
+        while head.size is None or _size(part) < head.size or not part.is_file():
             before = _size(part)
             try:
                 for count in _continue(client, url, part, head):
@@ -199,7 +199,7 @@ def _continue(client: httpx2.Client, url: str, part: Path, head: ResponseHead) -
                     yield len(chunk)
                     if head.size is not None and stream.tell() > head.size:
                         break  # more than was promised: `_check` refuses it, before it fills the disk
-    except httpx2.TransportError as error:
+    except httpx2.RequestError as error:
         raise _BrokenError(str(error) or type(error).__name__) from error
     if head.size is not None and _size(part) < head.size:
         raise _BrokenError(f"{_size(part)} of {head.size} bytes")
