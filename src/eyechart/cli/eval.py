@@ -226,8 +226,6 @@ def settings_of(args: argparse.Namespace) -> dict[str, Any]:
 
 def _check_engine(args: argparse.Namespace) -> None:
     """Refuse numbers of workers that are none, and flags of an engine that was not asked for."""
-    from eyechart.errors import UsageError
-
     for flag in ("processes", "ray_workers"):
         count = getattr(args, flag)
         if count is not None and count < 1:
