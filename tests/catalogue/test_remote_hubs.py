@@ -163,7 +163,7 @@ def test_offline_uses_what_was_fetched(hub, tmp_path, which):
 
 
 def test_offline_without_it_says_so(own_cache):
-    with pytest.raises(DataError, match="no dataset at"):
+    with pytest.raises(DataError, match="not in the cache, and --offline forbids"):
         open_webdataset(find("huggingface", offline=True))
 
 
