@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
@@ -14,7 +14,7 @@ from eyechart.datasets.catalogue import load_catalogue, user_files
 from eyechart.datasets.choose import LanguageError
 from eyechart.datasets.registry import OpenDatasets
 from eyechart.datasets.resolve import resolve_dataset
-from eyechart.errors import DataError, UsageError
+from eyechart.errors import DataError, UsageError, unknown_name
 from eyechart.models.family import Family
 from eyechart.models.registry import family_of
 from eyechart.outputs import check_outputs, fill_output
@@ -35,6 +35,8 @@ class PlannedBenchmark:
     """As the user wrote it: a task of one's own goes by its path."""
     settings: Mapping[str, Any]
     others: Mapping[str, ModelSpec] = field(default_factory=dict)
+    asked: frozenset[str] = frozenset()
+    """The options that the task knows."""
 
     def job(self, model: ModelSpec, output: Path, **how: Any) -> Job:
         """Make a job of it: with a model, and with how the work is to be done."""
@@ -48,6 +50,24 @@ class PlannedBenchmark:
             others=self.others,
             **how,
         )
+
+
+class _Options(Mapping[str, Any]):
+    """Options that remember which of them a task asked for."""
+
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        self._options = options
+        self.asked: set[str] = set()
+
+    def __getitem__(self, key: str) -> Any:
+        self.asked.add(key)
+        return self._options[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._options)
+
+    def __len__(self) -> int:
+        return len(self._options)
 
 
 class Planner:
@@ -78,7 +98,7 @@ class Planner:
         info = None if promised else self.datasets.open(spec).info
         task_name = _task_for(info) if info is not None and task_name == "auto" else task_name
         task = load_task(task_name)
-        chosen = {**options, "main_metric": spec.options.get("metric"), "dataset": spec.name}
+        chosen = _Options({**options, "main_metric": spec.options.get("metric"), "dataset": spec.name})
         settings = {
             **task.settings(chosen),
             **group_settings(list(group_by), spec.options.get("groups", {})),
@@ -92,7 +112,7 @@ class Planner:
         others = task.others(chosen)
         for part, model in others.items():
             self.check(model, task.roles[part])
-        return PlannedBenchmark(spec, task, task_name, settings, others)
+        return PlannedBenchmark(spec, task, task_name, settings, others, frozenset(chosen.asked))
 
     def check(self, spec: ModelSpec, role: Role) -> Family:
         """Refuse a model that cannot be loaded in a role, once."""
@@ -145,6 +165,7 @@ def plan_jobs(
             left_out.setdefault(f"{name} ({language})", error)
     if left_out and not benchmarks:
         raise next(iter(left_out.values()))
+    _check_options(config.task_options, frozenset().union(*(benchmark.asked for benchmark in benchmarks.values())))
     roles = list(dict.fromkeys(benchmark.task.needs for benchmark in benchmarks.values()))
     models = zip(*(model_specs(config, role, say) for role in roles), strict=True)
     jobs = [
@@ -219,6 +240,20 @@ def dataset_spec(config: Config, name: str, language: str) -> DatasetSpec:
 
 _TASK_KEYS = {"recall_k", "save_clf", "load_clfs", "seed", "batch_size", "metrics", "questions", "reranker"}
 _PER_DATASET = ("train_split", "val_split", "val_proportion")
+TASK_FLAGS = frozenset({
+    *_PER_DATASET, "folds", "fewshot_k", "fewshot_epochs", "fewshot_lr", "fewshot_curve", "fewshot_repeats", "knn_k",
+    "normalize", "caption_prompt", "prompt_sensitivity", "merge_duplicate_classes",
+})  # fmt: skip
+"""Task options that are flags of the command: they may be there for another task."""
+
+
+def _check_options(given: Mapping[str, Any], asked: frozenset[str]) -> None:
+    """Refuse options that no task of the run knows, and those that another setting would overrule."""
+    for name in given:
+        if name in _TASK_KEYS:
+            raise UsageError(f"{name} is no task option.", advice=f"It is a setting of its own: --{name}.")
+        if name not in asked | TASK_FLAGS:
+            raise unknown_name("task option", name, asked - _TASK_KEYS - {"main_metric", "dataset"})
 
 
 def task_options(config: Config, dataset: int = 0, datasets: int = 1) -> dict[str, Any]:

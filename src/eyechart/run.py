@@ -126,6 +126,7 @@ def run_job(job: Job, session: Session) -> Result:
             job=job,
             info=manifest.info,
             fingerprint=manifest.fingerprint,
+            other_splits={name: session.manifest(job, name).fingerprint for name in task.splits(job.settings)},
             card=model.model.known_card,
             outcome=outcome,
             counts=_counts(manifest, prediction),

@@ -193,7 +193,7 @@ def test_a_list_that_the_hub_has_no_more_is_not_read(hub, tmp_path, which):
 
 
 def test_offline_without_it_says_so(own_cache):
-    with pytest.raises(DataError, match="no dataset at"):
+    with pytest.raises(DataError, match="not in the cache, and --offline forbids"):
         open_webdataset(find("huggingface", offline=True))
 
 

@@ -1,8 +1,11 @@
+import argparse
+
 import pytest
 
+from eyechart.cli import eval as eval_command
 from eyechart.config import make_config
 from eyechart.errors import EyechartError, UsageError
-from eyechart.plan import plan_jobs
+from eyechart.plan import TASK_FLAGS, plan_jobs
 from support.data import png, write_classification, write_retrieval
 
 TINY = {"model_type": "onnx", "model": ["eyechart-tiny"], "pretrained": ["eyechart-tiny"]}
@@ -152,3 +155,23 @@ def plan_probes(data, **options):
         task="linear_probe",
         task_options={"train_split": ["test"], **options},
     )
+
+
+def test_a_task_option_that_nothing_would_read_is_refused():
+    def planned(*tasks, **options):
+        return plan(dataset=["demo/garments"], task=list(tasks), task_options=options, output="{task}.json")
+
+    assert planned("zeroshot_classification", "knn", folds=2, knn_k=3)
+    with pytest.raises(UsageError, match="Unknown task option: 'knnk'") as caught:
+        planned("zeroshot_classification", "knn", folds=2, knnk=3)
+    assert "knn_k" in caught.value.advice
+    with pytest.raises(UsageError, match="seed is no task option") as caught:
+        planned("knn", folds=2, seed=3)
+    assert "--seed" in caught.value.advice
+
+
+def test_the_flags_of_tasks_are_task_options():
+    parser = argparse.ArgumentParser()
+    eval_command.add_arguments(parser)
+
+    assert eval_command.settings_of(parser.parse_args([]))["task_options"].keys() == TASK_FLAGS

@@ -29,6 +29,17 @@ def test_own_class_names_and_templates_are_found_under_every_form_of_the_name(ro
     assert found.templates == ("{c}!",)
 
 
+def test_the_names_of_a_dataset_in_another_order_would_swap_its_labels(root, tmp_path):
+    names = tmp_path / "names.txt"
+    own = info(root).classnames
+    names.write_text("".join(f"{name.upper()}\n" for name in own))
+    assert info(root, classname_file=str(names)).classnames == tuple(map(str.upper, own))
+
+    names.write_text("".join(f"{name.upper()}\n" for name in reversed(own)))
+    with pytest.raises(EyechartError, match="another order"):
+        info(root, classname_file=str(names))
+
+
 def test_own_lists_may_be_plain_text(root, tmp_path):
     names = tmp_path / "names.txt"
     names.write_text("A\nB\nC\n")

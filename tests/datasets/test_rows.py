@@ -150,14 +150,16 @@ class TestFolder:
         assert "mouse/deep" in note.message
 
     def test_what_is_not_read_among_the_classes_is_noted(self, tmp_path):
-        images(tmp_path, "cat/1.png", "dog/1.png", ".cache/1.png", "dog/2.heic", "dog/Thumbs.db")
+        images(tmp_path, "cat/1.png", "dog/1.png", ".cache/1.png", "dog/2.heic", "dog/Thumbs.db", "loose.png")
         (tmp_path / "mouse").mkdir()
 
         info = open_folder(spec(tmp_path)).info
 
         assert info.classnames == ("cat", "dog")
         found = {note.kind: (note.count, note.message) for note in info.notes if note.kind != "default_templates"}
-        assert found.keys() == {"folders_without_images", "unread_files"}
+        assert found.keys() == {"unread_images", "folders_without_images", "unread_files"}
+        assert found["unread_images"][0] == 1
+        assert "loose.png" in found["unread_images"][1]
         assert found["folders_without_images"][0] == 2
         assert ".cache" in found["folders_without_images"][1]
         assert found["unread_files"][0] == 1

@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 from dataclasses import replace
+from itertools import product
 
 import pytest
+from PIL import Image
 
-from eyechart import read_result
+from eyechart import evaluate, read_result
 from eyechart.cli import compare as command
 from eyechart.errors import UsageError
 from eyechart.report.compare import compare
@@ -188,6 +190,47 @@ def test_another_version_judge_or_extractor_is_refused_and_named(two, tmp_path, 
     rewrite(tmp_path / "strong.json", job={key: known[key] | job.get(key, {}) for key in known})
 
     with pytest.raises(UsageError, match=f"exam: {named}\n"):
+        compare_two(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"fewshot_k": 1, "seed": 1},
+        {"normalize": False},
+        {"val_proportion": 0.5},
+        {"val_split": "val"},
+        {"folds": 2},
+        {},
+    ],
+)
+def test_what_a_probe_learnt_from_must_be_the_same(tmp_path, settings):
+    """Without other settings, an image more in the training split must do."""
+    data = tmp_path / "data"
+    for i, (split, name) in enumerate(product(("train", "val", "test"), ("red", "blue") * 3)):
+        (data / split / name).mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (16, 16), (10 * i, 0, 255 * (name == "blue"))).save(data / split / name / f"{i}.png")
+    shots = {"fewshot_k": 1} if "seed" in settings else {}
+    for name, chosen in (("one", shots), ("same", shots), ("other", settings)):
+        if name == "other" and not settings:
+            Image.new("RGB", (16, 16), "white").save(data / "train" / "red" / "new.png")
+        evaluate(
+            dataset=[str(data)], model_type="onnx", model=["eyechart-tiny"], task=["logistic_probe"],
+            output=str(tmp_path / f"{name}.json"), seed=chosen.get("seed", 0),
+            task_options={key: value for key, value in chosen.items() if key != "seed"},
+        )  # fmt: skip
+
+    assert run(tmp_path / "one.json", tmp_path / "same.json") == 0
+    with pytest.raises(UsageError, match="data: training\n") as caught:
+        run(tmp_path / "one.json", tmp_path / "other.json")
+    assert "--allow-different training" in caught.value.advice
+
+
+def test_a_classifier_that_was_loaded_stands_for_other_prompts(exam_data, tmp_path):
+    sit(exam_data, tmp_path / "strong.json", "strong", save_clf=str(tmp_path / "classifier.npz"))
+    sit(exam_data, tmp_path / "weak.json", "weak", range(9), load_clfs=[str(tmp_path / "classifier.npz")])
+
+    with pytest.raises(UsageError, match="exam: prompts"):
         compare_two(tmp_path)
 
 

@@ -199,6 +199,19 @@ def test_other_source_or_options_are_another_model(looker, tmp_path):
     assert len({before, named, changed}) == 3
 
 
+def test_other_weights_behind_an_option_are_another_model(looker, tmp_path):
+    (tmp_path / "lookers.py").write_text("class Looker:\n    def __init__(self, weights): pass\n    generate = print\n")
+    spec = dataclasses.replace(looker, options={**looker.options, "weights": "weights.npy"})
+    seen = []
+    for content in (b"old", b"new", b"old"):
+        (tmp_path / "weights.npy").write_bytes(content)
+        seen.append((PythonGeneratorFamily().identity(spec), PythonGenerator(spec).card.fingerprint))
+
+    assert seen[0] != seen[1]
+    assert seen[0][1] != seen[1][1]
+    assert seen[0] == seen[2]
+
+
 def test_the_command_finds_a_class_in_the_working_folder(looker, lmu_data, tmp_path):
     """As the documentation prints it: no PYTHONPATH but that of the package itself."""
     write_benchmark(tmp_path / "Pets.tsv", [{"index": 0, "question": "q", "answer": "x"}])

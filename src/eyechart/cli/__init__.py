@@ -81,7 +81,8 @@ class _Formatter(argparse.ArgumentDefaultsHelpFormatter):
     """Shows defaults, but not ``(default: None)``."""
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
-        return action.help if action.default in (None, False, [], "") else super()._get_help_string(action)
+        plain = action.nargs == 0 or action.default in (None, False, [], "")
+        return action.help if plain else super()._get_help_string(action)
 
 
 def main_clip_benchmark() -> int:

@@ -60,12 +60,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check_aspects(allowed: list[str]) -> None:
-    from eyechart.report.pairing import ASPECTS
+    from eyechart.report.pairing import ASPECTS, UNPAIRABLE
 
     for aspect in allowed:
         if aspect not in ASPECTS:
             raise unknown_name("aspect", aspect, ASPECTS)
-        if aspect in ("dataset", "split"):
+        if aspect in UNPAIRABLE:
             raise UsageError(f"Results of another {aspect} have no samples in common, so they cannot be paired.")
 
 

@@ -77,7 +77,7 @@ def _dataset(args: argparse.Namespace) -> Facts | None:
         "splits": ", ".join(entry.splits) + (" (the whole set)" if entry.whole else ""),
         "languages": ", ".join(sorted(canonical(code) for code in entry.languages)),
         "classes by language": dict(entry.classes_by_language),
-        "main metric": entry.metric + (f" (chance {entry.chance:g})" if entry.chance else ""),
+        "primary metric": entry.metric + (f" (chance {entry.chance:g})" if entry.chance else ""),
         "groups": dict(entry.groups),
         **(_prompts(entry) if entry.kind in ("classification", "multilabel") else {}),
         "DataComp": dict(entry.datacomp),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -96,7 +97,9 @@ def _classnames(folder: Path | None, spec: DatasetSpec, names: tuple[str, ...]) 
     prompts = _prompts(spec)
     if own:
         entry, _ = find_entry(own, _keys(spec, prompts.get("classnames", "")), offline=_offline(spec))
-        return as_names(entry, own, allow_blank=blank or prompt_pack.has_member(own))
+        given = as_names(entry, own, allow_blank=blank or prompt_pack.has_member(own))
+        _refuse_turned(spec, given, _known_names(folder, spec, names))
+        return given
     listed = list_for(folder, CLASSNAMES, spec.language, allow_blank=blank) if folder else ()
     if listed:
         return listed
@@ -107,6 +110,25 @@ def _classnames(folder: Path | None, spec: DatasetSpec, names: tuple[str, ...]) 
         if packed:
             return packed
     return names if is_main(spec.language) else ()
+
+
+def _known_names(folder: Path | None, spec: DatasetSpec, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the names that a list of the user replaces, as far as they lie at hand and can be read."""
+    listed: tuple[str, ...] = ()
+    with suppress(DataError):
+        listed = list_for(folder, CLASSNAMES, spec.language, allow_blank=True) if folder else ()
+    return listed or tuple(_prompts(spec).get("own_classnames") or names)
+
+
+def _refuse_turned(spec: DatasetSpec, given: tuple[str, ...], known: tuple[str, ...]) -> None:
+    """Refuse the very names of a dataset in another order: labels are numbers, so each would mean another class."""
+    turned = next((pair for pair in zip(given, known, strict=False) if _letters(pair[0]) != _letters(pair[1])), None)
+    if turned and sorted(map(_letters, given)) == sorted(map(_letters, known)):
+        raise DataError(
+            f"{spec.name}: the list has the dataset's own class names in another order: {turned[0]!r} stands where "
+            f"{turned[1]!r} is.",
+            advice="Labels are places in the list: keep the order of the dataset.",
+        )
 
 
 def _templates(folder: Path | None, spec: DatasetSpec, *, has_classes: bool) -> ClassTexts:

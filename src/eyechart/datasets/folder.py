@@ -94,6 +94,7 @@ def with_unread(info: DatasetInfo, base: Path) -> DatasetInfo:
         path for folder in folders for path in _files(folder) if not _is_image(path) and path.name not in _CLUTTER
     ]
     found = (
+        ("unread_images", list(_images(base)), "images lie beside the class folders, in no class, and are not read"),
         ("unread_folders", deep, "folders of images lie within class folders and are not read"),
         ("folders_without_images", empty, "folders hold no images, or are hidden, and count as no classes"),
         ("unread_files", strange, "files in class folders do not end as images do, and are not read"),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from eyechart.errors import UsageError
 from eyechart.report.means import align, in_common, rows_of
-from eyechart.report.pairing import RecordsCache, differences
+from eyechart.report.pairing import UNPAIRABLE, RecordsCache, differences
 from eyechart.report.records import RecordColumns
 from eyechart.report.table import BenchmarkColumn, Column, ResultTable, fewer_than_listed
 from eyechart.report.tests import FUNCTIONS, LEVEL, PairedOutcome, paired_test
@@ -157,16 +157,20 @@ def _refuse_different(
             f"{names[0]} against {names[1]}.",
             advice="Dataset, task and language must be the same.",
         )
-    found = []
+    found, every = [], dict[str, None]()
     for benchmark in shared:
         results = table.by_benchmark[benchmark]
         aspects = [aspect for aspect in differences(results[first], results[second]) if aspect not in allow]
         if aspects:
             found.append(f"{table.benchmarks[benchmark].label}: {', '.join(aspects)}")
+            every.update(dict.fromkeys(aspects))
     if found:
+        flag = "--allow-different " + " ".join(f"'{name}'" if " " in name else name for name in every)
+        fixed = not UNPAIRABLE.isdisjoint(every)
         raise UsageError(
             "These results cannot be compared, as they differ in\n  " + "\n  ".join(found),
-            advice="Run both with the same data and prompts, or say what differs on purpose: --allow-different prompts",
+            advice="Run both with the same data and settings"
+            + ("." if fixed else f", or say that it is meant: {flag}"),
         )
 
 

@@ -21,16 +21,26 @@ ASPECTS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("data", "classnames_digest"),
         ("job", "settings", "prompt"),
         ("job", "settings", "system_prompt"),
+        ("job", "settings", "load_clfs"),
     ),
-    "training": tuple(("job", "settings", name) for name in ("train_split", "folds", "fewshot_k", "knn_k")),
+    "training": (
+        ("data", "other_splits"),
+        *(("job", "settings", name) for name in ("train_split", "val_split", "val_proportion", "folds", "fewshot_k")),
+        *(("job", "settings", name) for name in ("seed", "knn_k", "normalize", "fewshot_epochs", "fewshot_lr")),
+        ("job", "settings", "batch_size"),
+    ),
     "metric": (("job", "settings", "metric"),),
     "task version": (("job", "settings", "task_version"),),
     "judge": (("job", "others", "judge"), ("job", "settings", "judge"), ("job", "settings", "judge_fallback")),
     "extractor": (("job", "settings", "extractor"),),
 }
 """What must be the same, and where a result tells it."""
-_NONE_IS_A_VALUE = {("job", "limit"), ("job", "others", "judge"), ("job", "settings", "folds")}
-"""No limit is all samples, no judge is a way to judge, too, and without folds a training split is learnt from."""
+UNPAIRABLE = frozenset({"dataset", "split"})
+"""What cannot differ on purpose: there are no samples in common."""
+_NONE_IS_A_VALUE = {("job", "limit"), ("job", "others", "judge")} | {
+    ("job", "settings", name) for name in ("folds", "val_split", "val_proportion", "load_clfs")
+}
+"""No limit is all samples, no judge is a way to judge, too, and what is not given has a meaning as well."""
 
 
 def differences(first: Result, second: Result) -> list[str]:

@@ -66,7 +66,8 @@ def _notes(lines: Sequence[Difference]) -> list[str]:
     tests = ", ".join(sorted({line.paired.test for line in lines}))
     notes = [
         f"p and intervals: {tests} over images; p corrected by Holm over {len(lines)} lines.",
-        "detectable: the smallest true difference that this many samples find in 4 of 5 cases. Fractions in per cent.",
+        "detectable: the smallest true difference that this many samples find in",
+        "4 of 5 cases. Fractions in per cent.",
     ]
     if any(line.lower_is_better for line in lines):
         notes.append("↓: lower is better.")

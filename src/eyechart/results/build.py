@@ -19,6 +19,8 @@ class Done:
     info: DatasetInfo
     fingerprint: str
     """Of the samples that were read."""
+    other_splits: Mapping[str, str]
+    """The same of further splits, such as the one that was learnt from."""
     card: ModelCard | None
     """Of the model; None if it was never needed and is not known."""
     outcome: Outcome
@@ -54,6 +56,7 @@ def make_result(done: Done) -> Result:
         data={
             "fingerprint": done.fingerprint,
             "split": info.split,
+            **({"other_splits": dict(done.other_splits)} if done.other_splits else {}),
             "kind": info.kind,
             "measures": done.measures,
             "source": info.source,

@@ -31,7 +31,7 @@ class SimilarityPrediction(Prediction):
 
 
 class VisualSts(Task):
-    """spearman and pearson of cosine similarity against the given scores (MIEB's Visual STS; main metric: spearman)."""
+    """spearman and pearson of cosine similarity against the given scores (MIEB's Visual STS)."""
 
     name = "visual_sts"
     kinds = frozenset({"similarity"})

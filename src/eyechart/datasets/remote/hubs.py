@@ -147,7 +147,9 @@ class HubFiles(ABC):
 
     def exists(self) -> bool:
         """Tell whether the repository can be read; if not, the reason is raised."""
-        return self.folder.is_dir() if self.offline else bool(self.tree)
+        if self.offline and not self.folder.is_dir():
+            raise not_cached(self.address, "The dataset")
+        return self.offline or bool(self.tree)
 
     def _download(self, name: str, bar: Bar) -> Path:
         with self.errors():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -14,12 +15,18 @@ from eyechart.io.files import cache_root, write_cached
 from eyechart.io.media import ImageRef
 from eyechart.metrics.answers import split_thinking
 from eyechart.metrics.texts.choices import CHAT_FAILED, FAILED
+from eyechart.models.identity import place_digest
 from eyechart.models.registry import OWN_GENERATORS
 from eyechart.plugins import PYTHON
 from eyechart.types import Answer, Message, ModelCard, ModelSpec, digest_json
 
 _OURS = ("dataset", "settings", "factory")
 """Options that are not the class's own arguments."""
+
+_UNKNOWN = (
+    "what the class itself loads is not known: name its weights by --model_option, or delete the folder responses of "
+    "the cache when they change"
+)
 
 
 class PythonGeneratorFamily:
@@ -36,16 +43,22 @@ class PythonGeneratorFamily:
             raise UsageError(f"{spec.name} has no method generate.", advice="Extend eyechart.vlm.BaseModel.")
 
     def identity(self, spec: ModelSpec) -> str | None:
-        """Digest the code of the class and what it imports of one's own, and the options."""
+        """Digest the code of the class and what it imports of one's own, the options, and the files that they name."""
         try:
             made = find_class(spec.name)
         except UsageError:
             return None  # there is no such class: `check` says so, and stored predictions need none
-        return digest_json([code_digest(made), dict(spec.options)])
+        return digest_json([code_digest(made), dict(spec.options), _named_files(spec)])
 
     def load(self, spec: ModelSpec) -> PythonGenerator:
         """Make the model."""
         return PythonGenerator(spec)
+
+
+def _named_files(spec: ModelSpec) -> list[str]:
+    """Digest what lies where an option points: weights, a folder of a model."""
+    values = (value for _, value in sorted(spec.options.items()) if isinstance(value, str | Path) and value)
+    return [place_digest(Path(value)) for value in values if os.path.exists(value)]  # noqa: PTH110 - a long text is no path
 
 
 class PythonGenerator:
@@ -67,10 +80,10 @@ class PythonGenerator:
         self.card = ModelCard(
             family="python",
             name=spec.name,
-            weights_digest=digest_json([spec.name, code_digest(made)]),
+            weights_digest=digest_json([spec.name, code_digest(made), _named_files(spec)]),
             transform=digest_json(dict(spec.options)),
             precision="unknown",
-            notes=("what the class loads is not known: delete stored answers when its weights change",),
+            notes=(_UNKNOWN,),
         )
 
     def custom_prompt(self, dataset: str, image_paths: Callable[[Any], list[str]]) -> Callable[[Any], Any] | None:

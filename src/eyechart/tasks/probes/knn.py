@@ -26,7 +26,7 @@ class Knn(Probe):
         k = options.get("knn_k", 20)
         if k < 1:
             raise UsageError(f"--knn_k must be 1 or more, not {k}.")
-        return super().settings({**options, "val_split": None, "val_proportion": None}) | {"knn_k": k}
+        return super().settings(options) | {"val_split": None, "val_proportion": None, "knn_k": k}
 
     def learn(self, train: Features, val: Features | None, settings: Mapping[str, Any], device: str) -> Learned:  # noqa: ARG002 - nothing to choose
         """Remember the training images."""
