@@ -140,3 +140,11 @@ def test_a_prompt_gets_one_answer_whatever_the_generation_config_says(folder, tm
 def test_a_setting_that_the_library_does_not_have_is_an_error(folder):
     with pytest.raises(ModelError, match=r"cannot generate.*'n'"):
         list(FAMILY.load(spec_of(folder, n=2)).generate_many([Prompt("1", question(1))]))
+
+
+def test_a_text_with_the_mark_of_an_image_is_an_answer_with_an_error(folder):
+    prompts = [Prompt("1", question(1, "What does <image> mean?")), Prompt("2", question(2))]
+    answers = dict(FAMILY.load(spec_of(folder)).generate_many(prompts))
+
+    assert "The text holds <image>" in answers["1"].error
+    assert answers["2"] == dict(FAMILY.load(spec_of(folder)).generate_many(prompts[1:]))["2"]

@@ -169,3 +169,8 @@ def test_captions_of_another_tokenizer_are_refused(tmp_path):
 
     with pytest.raises(ModelError, match="another tokenizer than CLIP"):
         CocaFamily().load(ModelSpec("open_clip", str(architecture)))
+
+
+def test_a_revision_that_is_not_used_is_noted(tmp_path):
+    spec = ModelSpec("open_clip", str(folder_with(tmp_path)), options={"revision": "abc"})
+    assert load(spec).card.notes == ("The revision was not used: only names with hf-hub: have one.",)

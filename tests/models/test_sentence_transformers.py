@@ -215,3 +215,18 @@ def test_more_tokens_than_positions_is_an_error_of_the_model(tmp_path, with_prom
 
     with pytest.raises(ModelError, match="cannot compute this"):
         load(spec_of(str(folder))).encode_texts(["dog " * 3000])
+
+
+def test_modules_that_another_pooling_leaves_out_are_noted(tmp_path):
+    from sentence_transformers.sentence_transformer import modules
+
+    parts = modules.Transformer(minilm()), modules.Pooling(384), modules.Dense(384, 8)
+    spec = saved(tmp_path / "dense", *parts)
+
+    assert "left out: Dense" in load(spec_of(spec.name, pooling_mode="cls")).card.notes[0]
+    assert not any("left out" in note for note in load(spec).card.notes)
+
+
+def test_a_precision_that_model_kwargs_decide_is_noted():
+    (note, _) = load(spec_of(model_kwargs={"torch_dtype": "float16"})).card.notes
+    assert note == "The weights were loaded as torch.float16, as model_kwargs say."

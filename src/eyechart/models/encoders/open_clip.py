@@ -123,6 +123,8 @@ class OpenClipEncoder(TorchEncoder):
         except LOAD_ERRORS as error:
             raise load_error(f"open_clip {spec.label}", error) from error
         notes += [*said, *_trained_otherwise(name, spec, model.visual.preprocess_cfg)]
+        if spec.options.get("revision") and not spec.name.startswith(HUB):
+            notes.append(f"The revision was not used: only names with {HUB} have one.")
         if not _has_weights(name, spec):
             notes.append("The weights are random: no tag and no checkpoint was given.")
         if hasattr(self.tokenizer, "tokenizer"):

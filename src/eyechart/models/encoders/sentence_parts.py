@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from eyechart.errors import ModelError
 from eyechart.models import hub
+from eyechart.models.folders import MODULES
 from eyechart.models.towers.checkpoints import LOAD_ERRORS, load_error, whole_weights
 from eyechart.models.towers.sentencepieces import disagreements
 from eyechart.models.towers.small_files import read_json
@@ -51,6 +54,7 @@ def load_pipeline(spec: ModelSpec, source: str) -> tuple[Any, list[str]]:
             model = (_pooled if spec.options.get("pooling_mode") else _as_saved)(spec, source)
     except LOAD_ERRORS as error:
         raise load_error(f"sentence-transformers {source}", error) from error
+    notes += _part_notes(spec, source, model)
     if any({"query", "document"} <= set(getattr(module, "sub_modules", ())) for module in model):
         raise ModelError(
             f"{source} has one way for queries and another for documents, which is not known here.",
@@ -65,6 +69,19 @@ def load_pipeline(spec: ModelSpec, source: str) -> tuple[Any, list[str]]:
     if spec.options.get("max_seq_length") or (model.max_seq_length is None and _only_reads(model)):
         model.max_seq_length = _length(model, spec.options.get("max_seq_length"))
     return model, notes
+
+
+def _part_notes(spec: ModelSpec, source: str, model: Any) -> Iterator[str]:
+    """Say which modules another pooling leaves out, and that ``model_kwargs`` decided the precision."""
+    path = Path(hub.place_of(source, spec) or source) / MODULES
+    if spec.options.get("pooling_mode") and path.is_file():
+        kinds = [str(module["type"]).rpartition(".")[2] for module in json.loads(path.read_bytes())]
+        out = [kind for kind in kinds if kind not in ("Transformer", "Pooling")]
+        if out:
+            yield f"With another pooling, these modules are left out: {', '.join(out)}."
+    types = {str(weight.dtype) for weight in model.parameters()} - {"torch.float32"}
+    if types:
+        yield f"The weights were loaded as {', '.join(sorted(types))}, as model_kwargs say."
 
 
 def _as_saved(spec: ModelSpec, source: str) -> Any:

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from eyechart.api.images import plain_image
-from eyechart.errors import ModelError, UsageError, first_line
+from eyechart.errors import DataError, ModelError, UsageError, first_line
 from eyechart.metrics.answers import split_thinking
 from eyechart.models import hub
 from eyechart.models.access import access_of
@@ -120,6 +120,9 @@ class TransformersGenerator(ManyAtOnce):
 
     def _part(self, part: Part) -> dict[str, Any]:
         if isinstance(part, str):
+            mark = getattr(self.processor, "image_token", None)
+            if isinstance(mark, str) and mark and mark in part:
+                raise DataError(f"The text holds {mark}, by which the model means an image.")
             return {"type": "text", "text": part}
         return {"type": "image", "image": plain_image(part.decode(), self.max_edge).convert("RGB")}
 
@@ -134,7 +137,8 @@ class TransformersGenerator(ManyAtOnce):
                 rows = self.model.generate(**inputs, **(self.settings | ONE))[:, inputs["input_ids"].shape[1] :]
             except (TypeError, ValueError) as error:
                 raise ModelError(
-                    f"{self.card.name} cannot generate ({first_line(error)}).", advice="Check the settings."
+                    f"{self.card.name} cannot generate ({first_line(error)}).",
+                    advice="Check the settings and the chat template.",
                 ) from error
         asked = inputs["attention_mask"].sum(dim=1).tolist()
         return [self._answer(row, int(count)) for row, count in zip(rows, asked, strict=True)]
