@@ -162,7 +162,7 @@ def describe(transform: object) -> str:
     """
     steps = [getattr(step, "__dict__", {}) for step in getattr(transform, "transforms", ())]
     plain = [{name: value for name, value in step.items() if isinstance(value, PLAIN)} for step in steps]
-    return re.sub(r" at 0x[0-9a-fA-F]+", "", f"{transform!r} {plain}")
+    return re.sub(r" at 0x[0-9a-fA-F]+", "", f"{transform!r} {plain}" if steps else repr(transform))
 
 
 @contextmanager
