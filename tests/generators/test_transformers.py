@@ -1,6 +1,7 @@
 """Local generators: a tiny random LLaVA, saved by the library, loaded through our path."""
 
 import json
+import shutil
 from dataclasses import replace
 
 import pytest
@@ -123,3 +124,27 @@ def test_a_missing_folder_and_a_missing_template_are_clear_errors(folder, tmp_pa
 
     with pytest.raises(ModelError, match="no chat template"):
         FAMILY.load(spec_of(copy))
+
+
+@pytest.mark.parametrize("key", ["num_return_sequences", "return_dict_in_generate"])
+def test_a_prompt_gets_one_answer_whatever_the_generation_config_says(folder, tmp_path, key):
+    other = shutil.copytree(folder, tmp_path / "other")
+    config = other / "generation_config.json"
+    config.write_text(json.dumps(json.loads(config.read_text()) | {key: 2, "num_beams": 2}))
+
+    prompts = [Prompt(str(seed), question(seed)) for seed in range(2)]
+    answers = [dict(FAMILY.load(spec_of(where, num_beams=2)).generate_many(prompts)) for where in (folder, other)]
+    assert answers[0] == answers[1]
+
+
+def test_a_setting_that_the_library_does_not_have_is_an_error(folder):
+    with pytest.raises(ModelError, match=r"cannot generate.*'n'"):
+        list(FAMILY.load(spec_of(folder, n=2)).generate_many([Prompt("1", question(1))]))
+
+
+def test_a_text_with_the_mark_of_an_image_is_an_answer_with_an_error(folder):
+    prompts = [Prompt("1", question(1, "What does <image> mean?")), Prompt("2", question(2))]
+    answers = dict(FAMILY.load(spec_of(folder)).generate_many(prompts))
+
+    assert "The text holds <image>" in answers["1"].error
+    assert answers["2"] == dict(FAMILY.load(spec_of(folder)).generate_many(prompts[1:]))["2"]

@@ -348,3 +348,47 @@ def test_a_zip_that_is_no_checkpoint(zoo, tmp_path):
 
     with pytest.raises(ModelError, match="damaged or no weights file"):
         load(spec)
+
+
+def test_weights_without_a_place_in_the_model_are_noted(zoo, tmp_path):
+    folder = shutil.copytree(zoo.case("clip").spec.name, tmp_path / "lora")
+    weights = load_file(folder / "model.safetensors")
+    name = next(name for name in weights if name.endswith("q_proj.weight"))
+    weights[name.replace("weight", "lora_A")] = torch.ones(4, 32)
+    save_file(weights, folder / "model.safetensors", {"format": "pt"})
+
+    (note,) = load(ModelSpec("transformers", str(folder))).card.notes
+    assert note.startswith("1 weights of the checkpoint have no place in the model")
+
+
+def test_an_adapter_that_is_not_loaded_is_refused(zoo, tmp_path):
+    folder = shutil.copytree(zoo.case("clip").spec.name, tmp_path / "adapter")
+    (folder / "adapter_config.json").write_text('{"peft_type": "LORA"}')
+
+    with pytest.raises(ModelError, match="holds an adapter"):
+        load(ModelSpec("transformers", str(folder)))
+
+
+@pytest.mark.parametrize(
+    ("name", "setting"), [("clip", {"padding_side": "left"}), ("chinese_clip", {"model_input_names": ["input_ids"]})]
+)
+def test_vectors_that_depend_on_the_texts_beside_are_noted(zoo, tmp_path, name, setting):
+    folder = shutil.copytree(zoo.case(name).spec.name, tmp_path / "padded")
+    config = folder / "tokenizer_config.json"
+    config.write_text(json.dumps(json.loads(config.read_text()) | setting))
+
+    assert not zoo.encoder(name).card.notes
+    assert "depends on the texts" in load(ModelSpec("transformers", str(folder))).card.notes[0]
+
+
+def test_several_vectors_for_one_text_are_refused(zoo, monkeypatch):
+    encoder = zoo.encoder("clip")
+    monkeypatch.setattr(encoder, "_text", lambda model, inputs: torch.ones(1, 5, 8))
+
+    with pytest.raises(ModelError, match="gives 2 axes of numbers for one text"):
+        encoder.encode_texts(["a"])
+
+
+def test_images_that_are_not_made_one_size_are_refused(zoo):
+    with pytest.raises(ModelError, match="different sizes"):
+        zoo.encoder("clip").encode_images([np.zeros((3, 32, 32)), np.zeros((3, 32, 40))])

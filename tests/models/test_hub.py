@@ -172,3 +172,15 @@ def test_code_that_a_config_takes_from_another_repository_belongs_to_the_model(t
     first = identity()
     put_into_cache(tmp_path, "other/code", COMMIT, {"modeling.py": b"two"})
     assert identity() not in (None, first)
+
+
+def test_a_revision_counts_for_a_library_that_knows_none(zoo, monkeypatch, tmp_path):
+    zoo.case("ja_clip")
+    import japanese_clip
+
+    loaded, plain = [], japanese_clip.load
+    monkeypatch.setattr(japanese_clip, "load", lambda name, **how: loaded.append(name) or plain(name, **how))
+    monkeypatch.setattr("eyechart.models.hub.download", lambda name, spec: str(tmp_path / spec.options["revision"]))
+    load(ModelSpec("ja_clip", "", "rinna/x", options={"revision": "abc"}))
+
+    assert loaded == [str(tmp_path / "abc")]

@@ -1,6 +1,7 @@
 """What is special about open_clip: tags, activations, languages, architectures of one's own."""
 
 import dataclasses
+import json
 
 import numpy as np
 import open_clip
@@ -12,12 +13,14 @@ from transformers import NllbTokenizer
 from eyechart.errors import ModelError, UnknownNameError
 from eyechart.inference.embeddings import StoredEmbeddings
 from eyechart.models.encoders.open_clip import OpenClipEncoder
+from eyechart.models.generators.open_clip import CocaFamily
 from eyechart.models.lazy import LazyModel
 from eyechart.models.registry import ENCODERS
 from eyechart.store.vectors import EmbeddingStore
 from eyechart.types import ModelSpec
 from support import zoo_open_clip
 from support.zoo import load
+from support.zoo_tokenizers import bert_tokenizer
 
 
 @pytest.fixture
@@ -100,3 +103,74 @@ def test_the_same_text_in_two_languages_is_stored_twice(zoo, tmp_path):
 def test_nllb_refuses_a_language_that_it_does_not_know(zoo):
     with pytest.raises(ModelError, match="has no language 'tlh'"):
         zoo.encoder("open_clip-nllb").encode_texts(["Hab"], language="tlh")
+
+
+def folder_with(tmp_path, **preprocess):
+    """Save a folder as open_clip does, with images prepared in some other way."""
+    _, model = zoo_open_clip.make(tmp_path / "made", zoo_open_clip.PLAIN)
+    folder = tmp_path / f"folder-{len(list(tmp_path.iterdir()))}"
+    folder.mkdir()
+    torch.save(model.state_dict(), folder / "open_clip_pytorch_model.bin")
+    config = {"model_cfg": zoo_open_clip.PLAIN, "preprocess_cfg": preprocess}
+    (folder / "open_clip_config.json").write_text(json.dumps(config))
+    return folder
+
+
+def test_a_setting_that_a_transform_does_not_tell_is_part_of_the_model(tmp_path):
+    black, grey = (folder_with(tmp_path, resize_mode="longest", fill_color=colour) for colour in (0, 200))
+
+    cards = [load(ModelSpec("open_clip", str(folder))).card for folder in (black, grey)]
+    assert cards[0].fingerprint != cards[1].fingerprint
+
+
+def test_an_architecture_of_ones_own_does_not_take_the_name_of_the_librarys(tmp_path):
+    architecture, _ = zoo_open_clip.make(tmp_path, zoo_open_clip.PLAIN, "ViT-S-32")
+
+    own = load(ModelSpec("open_clip", str(architecture)))
+    assert load(ModelSpec("open_clip", "ViT-S-32")).card.embedding_dim == 384
+    assert own.card.embedding_dim == load(ModelSpec("open_clip", str(architecture))).card.embedding_dim == 32
+
+
+def test_a_checkpoint_that_is_ignored_is_noted(tmp_path):
+    folder = folder_with(tmp_path)
+    other = tmp_path / "tuned.pt"
+    other.write_bytes((folder / "open_clip_pytorch_model.bin").read_bytes())
+
+    assert not load(ModelSpec("open_clip", str(folder))).card.notes
+    assert "Ignoring" in load(ModelSpec("open_clip", str(folder), str(other))).card.notes[0]
+
+
+def test_a_checkpoint_that_was_chosen_among_several_is_noted(tmp_path):
+    folder = folder_with(tmp_path)
+    weights = folder / "open_clip_pytorch_model.bin"
+    for name in ("epoch_1.bin", "epoch_2.bin"):
+        (folder / name).write_bytes(weights.read_bytes())
+    weights.unlink()
+
+    assert "Multiple checkpoints" in load(ModelSpec("open_clip", str(folder))).card.notes[0]
+
+
+@pytest.mark.parametrize(("mean", "noted"), [((0.0, 0.0, 0.0), True), (None, False)])
+def test_a_checkpoint_file_whose_images_are_prepared_otherwise_than_all_tags_is_noted(
+    tmp_path, monkeypatch, mean, noted
+):
+    architecture, model = zoo_open_clip.make(tmp_path, zoo_open_clip.PLAIN, "made-other-mean")
+    torch.save(model.state_dict(), tmp_path / "tuned.pt")
+    monkeypatch.setitem(tags._PRETRAINED, "made-other-mean", {"trained": {"url": "", "mean": mean}})
+
+    notes = load(ModelSpec("open_clip", str(architecture), str(tmp_path / "tuned.pt"))).card.notes
+    assert [note[:6] for note in notes] == ["Images"] * noted
+
+
+def test_captions_of_another_tokenizer_are_refused(tmp_path):
+    bert_tokenizer(tmp_path / "words")
+    text = zoo_open_clip.COCA["text_cfg"] | {"hf_tokenizer_name": str(tmp_path / "words")}
+    architecture, _ = zoo_open_clip.make(tmp_path, zoo_open_clip.COCA | {"text_cfg": text}, "made-coca-words")
+
+    with pytest.raises(ModelError, match="another tokenizer than CLIP"):
+        CocaFamily().load(ModelSpec("open_clip", str(architecture)))
+
+
+def test_a_revision_that_is_not_used_is_noted(tmp_path):
+    spec = ModelSpec("open_clip", str(folder_with(tmp_path)), options={"revision": "abc"})
+    assert load(spec).card.notes == ("The revision was not used: only names with hf-hub: have one.",)

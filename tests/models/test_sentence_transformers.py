@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from eyechart.models.access import Access
 from eyechart.models.encoders.sentence_parts import own_prompts
 from eyechart.models.registry import open_model
 from eyechart.store.vectors import EmbeddingStore
+from eyechart.tasks.retrieval.text_prompts import prompts_of
 from eyechart.types import ModelSpec
 from support.text_models import minilm
 from support.zoo import load, photos
@@ -137,3 +139,94 @@ def test_weights_that_were_saved_in_half_are_computed_in_the_precision_that_was_
 
     assert {parameter.dtype for parameter in encoder.model.parameters()} == {__import__("torch").float32}
     np.testing.assert_allclose(encoder.encode_texts(TEXTS), model.float().encode(TEXTS), atol=1e-5)
+
+
+def saved(folder, *parts, **options):
+    """Save a model of some modules."""
+    from sentence_transformers import SentenceTransformer
+
+    SentenceTransformer(modules=list(parts), device="cpu", **options).save(str(folder))
+    return spec_of(str(folder))
+
+
+def test_a_model_with_one_way_for_queries_and_another_for_documents_is_refused(tmp_path):
+    from sentence_transformers.base.modules import Router
+    from sentence_transformers.sentence_transformer import modules
+
+    ways = Router.for_query_document([modules.Dense(384, 8)], [modules.Dense(384, 8)])
+    spec = saved(tmp_path / "router", modules.Transformer(minilm()), modules.Pooling(384), ways)
+
+    with pytest.raises(ModelError, match="one way for queries"):
+        load(spec)
+
+
+def test_the_prompt_of_documents_is_the_one_that_the_library_takes(tmp_path):
+    from sentence_transformers.sentence_transformer import modules
+
+    both = {"document": "text: ", "passage": "passage: "}
+    spec = saved(tmp_path / "both", modules.Transformer(minilm()), modules.Pooling(384), prompts=both)
+    prompt = prompts_of(SimpleNamespace(encoder=load(spec)), {})["document"]
+
+    expected = library(spec.name).encode_document(TEXTS)
+    given = load(spec_of(spec.name, prompts="given"))
+    np.testing.assert_allclose(given.encode_texts([prompt + text for text in TEXTS]), expected, atol=1e-5)
+
+
+def test_static_words_that_are_read_otherwise_are_another_model(tmp_path):
+    from sentence_transformers.sentence_transformer import modules
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+
+    words = Tokenizer(models.WordLevel({"?": 0, "zebra": 1, "horse": 2}, unk_token="?"))
+    words.pre_tokenizer = pre_tokenizers.Whitespace()
+    weights = np.random.default_rng(0).normal(size=(3, 8)).astype(np.float32)
+    before = load(saved(tmp_path / "before", modules.StaticEmbedding(words, embedding_weights=weights)))
+    words.normalizer = normalizers.Replace("zebra", "horse")
+    after = load(saved(tmp_path / "after", modules.StaticEmbedding(words, embedding_weights=weights)))
+
+    assert before.card.fingerprint != after.card.fingerprint
+
+
+def test_words_that_are_left_out_make_another_model(tmp_path):
+    from sentence_transformers.sentence_transformer import modules
+    from sentence_transformers.sentence_transformer.modules.tokenizer import WhitespaceTokenizer
+
+    def fingerprint(*stop):
+        words = WhitespaceTokenizer(vocab=["-", "zebra", "horse"], stop_words=stop)
+        parts = modules.WordEmbeddings(words, np.eye(3, dtype=np.float32)), modules.Pooling(3)
+        return load(saved(tmp_path / f"without-{len(stop)}", *parts)).card.fingerprint
+
+    assert fingerprint() != fingerprint("zebra")
+
+
+def test_a_similarity_that_is_not_used_for_images_is_noted(zoo, tmp_path):
+    folder = shutil.copytree(zoo.case("sentence-transformers-clip").spec.name, tmp_path / "dot")
+    config = folder / "config_sentence_transformers.json"
+    config.write_text(json.dumps(json.loads(config.read_text()) | {"similarity_fn_name": "dot"}))
+
+    assert load(spec_of(str(folder))).card.notes == (
+        "This model compares vectors by dot; with images, they are compared by cosine.",
+    )
+
+
+def test_more_tokens_than_positions_is_an_error_of_the_model(tmp_path, with_prompt):
+    folder = shutil.copytree(with_prompt, tmp_path / "long")
+    config = folder / "sentence_bert_config.json"
+    config.write_text(json.dumps(json.loads(config.read_text()) | {"max_seq_length": 9999}))
+
+    with pytest.raises(ModelError, match="cannot compute this"):
+        load(spec_of(str(folder))).encode_texts(["dog " * 3000])
+
+
+def test_modules_that_another_pooling_leaves_out_are_noted(tmp_path):
+    from sentence_transformers.sentence_transformer import modules
+
+    parts = modules.Transformer(minilm()), modules.Pooling(384), modules.Dense(384, 8)
+    spec = saved(tmp_path / "dense", *parts)
+
+    assert "left out: Dense" in load(spec_of(spec.name, pooling_mode="cls")).card.notes[0]
+    assert not any("left out" in note for note in load(spec).card.notes)
+
+
+def test_a_precision_that_model_kwargs_decide_is_noted():
+    (note, _) = load(spec_of(model_kwargs={"torch_dtype": "float16"})).card.notes
+    assert note == "The weights were loaded as torch.float16, as model_kwargs say."

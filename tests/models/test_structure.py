@@ -9,6 +9,7 @@ import pytest
 
 from eyechart.models.generators.transformers import TransformersGeneratorFamily
 from eyechart.models.rerankers.cross_encoder import CrossEncoderFamily
+from eyechart.models.rerankers.reranker import Shortlist
 from eyechart.types import ModelSpec
 from support.text_models import save_tiny_cross_encoder
 from support.tiny_vlm import save_tiny_vlm
@@ -105,3 +106,20 @@ def test_a_reranker_with_another_tokenizer_is_another_one(tmp_path):
     edit(tmp_path / "tokenizer.json", swap_rare_words)
 
     assert CrossEncoderFamily().load(spec).card.fingerprint != before
+
+
+def test_a_reranker_tells_large_scores_apart(tmp_path):
+    """Sigmoid makes 1.0 of all of them."""
+    import torch
+    from transformers import BertForSequenceClassification
+
+    folder = save_tiny_cross_encoder(tmp_path / "sure")
+    model = BertForSequenceClassification.from_pretrained(folder)
+    with torch.no_grad():
+        model.classifier.bias.fill_(30)
+        model.classifier.weight.mul_(50)
+    model.save_pretrained(folder)
+
+    shortlist = Shortlist("1", "a cat", ("a dog", "two cats", "a house at a river"))
+    ((_, scores),) = CrossEncoderFamily().load(ModelSpec("cross-encoder", folder)).score([shortlist], lambda *_: None)
+    assert len(set(scores)) == 3

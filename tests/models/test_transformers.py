@@ -108,3 +108,11 @@ class Tokenizer:
 )
 def test_texts_are_cut_where_the_authors_cut_and_never_beyond_the_positions(kind, positions, limit, wanted, expected):
     assert context_length(Config(positions), Tokenizer(limit), kind, wanted) == expected
+
+
+def test_a_text_tower_that_counts_from_its_padding_is_read_no_further_than_its_positions(zoo):
+    from transformers import RobertaConfig, VisionTextDualEncoderConfig, ViTConfig
+
+    text = RobertaConfig(max_position_embeddings=66)
+    config = VisionTextDualEncoderConfig.from_vision_text_configs(ViTConfig(), text)
+    assert context_length(config, zoo.encoder("clip").tokenizer, ReadingKind()) == 64

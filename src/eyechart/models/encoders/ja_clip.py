@@ -64,9 +64,10 @@ class JaClipEncoder(TorchEncoder):
 
         self.library = japanese_clip
         try:
-            model, self.transform = japanese_clip.load(
-                source_of(spec), device="cpu", cache_dir=spec.options.get("cache_dir")
-            )
+            # The library knows neither revisions nor other hubs.
+            plain = hub.revision_of(spec) is None and hub.name_of(spec) == hub.HUGGINGFACE
+            source = source_of(spec) if plain else hub.download(source_of(spec), spec)
+            model, self.transform = japanese_clip.load(source, device="cpu", cache_dir=spec.options.get("cache_dir"))
             self.tokenizer = japanese_clip.load_tokenizer()
         except LOAD_ERRORS as error:
             raise load_error(f"japanese_clip {source_of(spec)}", error) from error

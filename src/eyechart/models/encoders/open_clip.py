@@ -12,9 +12,10 @@
 
 from __future__ import annotations
 
+import logging
 import warnings
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
@@ -27,7 +28,16 @@ from PIL import Image
 from eyechart.errors import ModelError, missing_extra, unknown_name
 from eyechart.io.media import ImageRef, to_rgb
 from eyechart.models import hub
-from eyechart.models.encoders.open_clip_files import FOLDER, HUB, architecture, folder_of, places, plain_name, tags
+from eyechart.models.encoders.open_clip_files import (
+    FOLDER,
+    HUB,
+    architecture,
+    folder_of,
+    own_place,
+    places,
+    plain_name,
+    tags,
+)
 from eyechart.models.encoders.open_clip_texts import count_tokens, describe_tokenizer, nllb_code
 from eyechart.models.family import check_path
 from eyechart.models.folders import OPEN_CLIP
@@ -37,6 +47,7 @@ from eyechart.models.towers.checkpoints import LOAD_ERRORS, load_error
 from eyechart.models.towers.fast_images import NOTE, FastImages, is_fast
 from eyechart.models.towers.last_block import shorten_images
 from eyechart.models.towers.sentencepieces import exact_tokenizer
+from eyechart.models.towers.small_files import read_json
 from eyechart.models.towers.torch_encoder import Inputs, TorchEncoder
 from eyechart.models.towers.torch_tools import describe, no_random_start, quiet_transformers
 from eyechart.models.towers.trim import encode_trimmed, shorten_texts, trim, trimmable
@@ -46,6 +57,8 @@ if TYPE_CHECKING:
     import torch
 
 QUICK = "-quickgelu"
+NO_WEIGHTS = "No pretrained weights loaded"
+"""How open_clip says what is on our card in our own words."""
 NAMES = ("hf_tokenizer_name", "hf_model_name")
 """Where an architecture takes its tokenizer and text tower from; what they are is digested when they are loaded."""
 
@@ -93,7 +106,7 @@ class OpenClipEncoder(TorchEncoder):
         quick, notes = _quick_gelu(name, spec)
         start = no_random_start() if _has_weights(name, spec) else nullcontext()
         try:
-            with warnings.catch_warnings(), quiet_transformers(), start:
+            with warnings.catch_warnings(), quiet_transformers(), start, _said_by_library() as said:
                 # What the first says is on the card, what the second says is in the error that follows it.
                 warnings.filterwarnings("ignore", message="QuickGELU mismatch")
                 warnings.filterwarnings("ignore", message=".*looks like a TorchScript archive")
@@ -109,6 +122,9 @@ class OpenClipEncoder(TorchEncoder):
                 self.tokenizer = open_clip.get_tokenizer(name, cache_dir=cache)
         except LOAD_ERRORS as error:
             raise load_error(f"open_clip {spec.label}", error) from error
+        notes += [*said, *_trained_otherwise(name, spec, model.visual.preprocess_cfg)]
+        if spec.options.get("revision") and not spec.name.startswith(HUB):
+            notes.append(f"The revision was not used: only names with {HUB} have one.")
         if not _has_weights(name, spec):
             notes.append("The weights are random: no tag and no checkpoint was given.")
         if hasattr(self.tokenizer, "tokenizer"):
@@ -177,10 +193,14 @@ def _library_name(spec: ModelSpec) -> str:
     folder = folder_of(spec.name)
     if folder is not None:
         return f"{FOLDER}{folder}"
-    if Path(spec.name).is_file():
-        open_clip.add_model_config(spec.name)
-        return Path(spec.name).stem
-    return spec.name if spec.name.startswith(HUB) else plain_name(spec.name)
+    if spec.name.startswith(HUB):
+        return spec.name
+    file = own_place(spec)
+    name = file.stem if file is not None else plain_name(spec.name)
+    # The library knows architectures by the names of their files: one of another folder may have taken this name.
+    if file is not None and open_clip.get_model_config(name) != read_json(file):
+        open_clip.add_model_config(file)
+    return name
 
 
 def _has_weights(name: str, spec: ModelSpec) -> bool:
@@ -220,6 +240,49 @@ def _quick_gelu(name: str, spec: ModelSpec) -> tuple[bool, list[str]]:
         )
         return False, [note]
     return False, []
+
+
+@contextmanager
+def _said_by_library() -> Iterator[list[str]]:
+    """Yield what open_clip warns of while it loads: a checkpoint that is ignored, one that it chose among several."""
+    said: list[str] = []
+
+    class Notes(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            text = record.getMessage()
+            if "open_clip" in record.pathname and not text.startswith(NO_WEIGHTS):
+                said.append(f"open_clip: {text}")
+
+    handler = Notes(logging.WARNING)
+    logging.getLogger().addHandler(handler)
+    try:
+        yield said
+    finally:
+        logging.getLogger().removeHandler(handler)
+
+
+def _trained_otherwise(name: str, spec: ModelSpec, used: dict[str, Any]) -> list[str]:
+    """Say so if a checkpoint file's images are prepared otherwise than for every tag of its architecture.
+
+    A tag and a folder say how images are prepared. A file does not: open_clip prepares them as for OpenAI's models.
+    """
+    import open_clip
+
+    if name.startswith((HUB, FOLDER)) or not spec.pretrained or open_clip.get_pretrained_cfg(name, spec.pretrained):
+        return []
+    known = [open_clip.get_pretrained_cfg(name, tag) for tag in open_clip.list_pretrained_tags_by_model(name)]
+    if not known or any(_same_pixels(used, tag) for tag in known):
+        return []
+    note = (
+        f"Images are prepared with mean {used['mean']} and std {used['std']}, as no tag of {name} was trained. If this "
+        f"checkpoint is like those, the scores are wrong: give its folder, with {OPEN_CLIP}."
+    )
+    return [note]
+
+
+def _same_pixels(used: dict[str, Any], tag: dict[str, Any]) -> bool:
+    keys = ("mean", "std", "interpolation", "resize_mode")
+    return all(list(used[key]) == list(tag[key]) for key in keys if tag.get(key))
 
 
 def _shape(spec: ModelSpec) -> str:

@@ -36,7 +36,7 @@ def folder_of(name: str) -> Path | None:
 
 def places(spec: ModelSpec) -> list[Path | None]:
     """Return the files and folders that are read for a model; None for what is not on this machine."""
-    own = _own_place(spec)
+    own = own_place(spec)
     config = _config(own)
     if own is None or config is None:
         return [None]
@@ -51,7 +51,7 @@ def places(spec: ModelSpec) -> list[Path | None]:
     return found + [Path(name) if Path(name).exists() else hub.cached_folder(name, cache) for name in inner if name]
 
 
-def _own_place(spec: ModelSpec) -> Path | None:
+def own_place(spec: ModelSpec) -> Path | None:
     """Return what the name stands for: a folder, or the file of an architecture."""
     folder = folder_of(spec.name)
     if folder is not None:
@@ -69,7 +69,7 @@ def _own_place(spec: ModelSpec) -> Path | None:
 
 def architecture(spec: ModelSpec) -> dict[str, Any] | None:
     """Read the architecture where it is known without a network: the library's own, a file, or a saved folder."""
-    return _config(_own_place(spec))
+    return _config(own_place(spec))
 
 
 def _config(own: Path | None) -> dict[str, Any] | None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from eyechart.errors import ModelError
 from eyechart.models import hub
+from eyechart.models.folders import MODULES
 from eyechart.models.towers.checkpoints import LOAD_ERRORS, load_error, whole_weights
 from eyechart.models.towers.sentencepieces import disagreements
 from eyechart.models.towers.small_files import read_json
@@ -15,14 +18,18 @@ from eyechart.types import ModelSpec
 PROMPTS = ("own", "given")
 CONFIG = "config_sentence_transformers.json"
 DEFAULT_LENGTH = 512
+DOCUMENT = ("document", "passage")
+"""What authors call the prompt of documents; the first that says anything counts."""
 POOLER = "pooler."
 """BERT's own pooling. sentence-transformers pools the tokens itself, and many of its models are saved without this."""
 
 
 def own_prompts(spec: ModelSpec) -> dict[str, str]:
     """Return the prompts that a model's authors saved with it, by role, if its files are on this machine."""
-    prompts = _saved(hub.place_of(spec.pretrained or spec.name, spec)).get("prompts") or {}
-    return {str(role): text for role, text in prompts.items() if isinstance(text, str)}
+    saved = _saved(hub.place_of(spec.pretrained or spec.name, spec)).get("prompts") or {}
+    prompts = {str(role): text for role, text in saved.items() if isinstance(text, str)}
+    document = next((prompts[name] for name in DOCUMENT if prompts.get(name)), "")
+    return prompts | {"document": document} if document else prompts
 
 
 def prompt_of(model: Any, spec: ModelSpec) -> str:
@@ -40,13 +47,19 @@ def prompt_notes(model: Any, spec: ModelSpec) -> list[str]:
     return ["Prompts are part of the texts here, and of the mean; this model was made to leave them out."]
 
 
-def load_pipeline(spec: ModelSpec, source: str) -> Any:
-    """Load the modules, with as many tokens as were asked for."""
+def load_pipeline(spec: ModelSpec, source: str) -> tuple[Any, list[str]]:
+    """Load the modules, with as many tokens as were asked for; also return what is to be said of the weights."""
     try:
-        with whole_weights(source, unused=POOLER):
+        with whole_weights(source, unused=POOLER) as notes:
             model = (_pooled if spec.options.get("pooling_mode") else _as_saved)(spec, source)
     except LOAD_ERRORS as error:
         raise load_error(f"sentence-transformers {source}", error) from error
+    notes += _part_notes(spec, source, model)
+    if any({"query", "document"} <= set(getattr(module, "sub_modules", ())) for module in model):
+        raise ModelError(
+            f"{source} has one way for queries and another for documents, which is not known here.",
+            advice="A model with the same modules for both can be scored.",
+        )
     other = disagreements(model.tokenizer, spec.options.get("cache_dir"), hub.revision_of(spec))
     if other:
         raise ModelError(
@@ -55,7 +68,20 @@ def load_pipeline(spec: ModelSpec, source: str) -> Any:
         )
     if spec.options.get("max_seq_length") or (model.max_seq_length is None and _only_reads(model)):
         model.max_seq_length = _length(model, spec.options.get("max_seq_length"))
-    return model
+    return model, notes
+
+
+def _part_notes(spec: ModelSpec, source: str, model: Any) -> Iterator[str]:
+    """Say which modules another pooling leaves out, and that ``model_kwargs`` decided the precision."""
+    path = Path(hub.place_of(source, spec) or source) / MODULES
+    if spec.options.get("pooling_mode") and path.is_file():
+        kinds = [str(module["type"]).rpartition(".")[2] for module in json.loads(path.read_bytes())]
+        out = [kind for kind in kinds if kind not in ("Transformer", "Pooling")]
+        if out:
+            yield f"With another pooling, these modules are left out: {', '.join(out)}."
+    types = {str(weight.dtype) for weight in model.parameters()} - {"torch.float32"}
+    if types:
+        yield f"The weights were loaded as {', '.join(sorted(types))}, as model_kwargs say."
 
 
 def _as_saved(spec: ModelSpec, source: str) -> Any:

@@ -60,7 +60,7 @@ class SentenceTransformersEncoder(TorchEncoder):
     family = "sentence-transformers"
 
     def __init__(self, spec: ModelSpec) -> None:
-        model = load_pipeline(spec, source_of(spec))
+        model, notes = load_pipeline(spec, source_of(spec))
         self.pipeline, self.tokenizer = model, model.tokenizer
         self.sees = "image" in (getattr(model, "modalities", None) or ["text"])
         self.prompt = prompt_of(model, spec)
@@ -71,7 +71,7 @@ class SentenceTransformersEncoder(TorchEncoder):
             context_length=length if length and length < NO_LIMIT else None,
             similarity=model.similarity_fn_name,
             prompts=own_prompts(spec),
-            notes=[*prompt_notes(model, spec), *([] if self.sees else ["This model reads texts only."])],
+            notes=[*notes, *prompt_notes(model, spec), *self._kind_notes(model.similarity_fn_name)],
         )
 
     def prepare_image(self, image: Image.Image) -> NDArray[np.float32]:
@@ -111,6 +111,13 @@ class SentenceTransformersEncoder(TorchEncoder):
     def logit_scale(self, model: Any) -> float | None:
         """Return the scale of a CLIP inside."""
         return super().logit_scale(getattr(model[0], "auto_model", None))
+
+    def _kind_notes(self, similarity: str) -> list[str]:
+        if not self.sees:
+            return ["This model reads texts only."]
+        if similarity == "cosine":
+            return []
+        return [f"This model compares vectors by {similarity}; with images, they are compared by cosine."]
 
     def _need_eyes(self) -> None:
         if not self.sees:

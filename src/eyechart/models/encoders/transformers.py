@@ -66,7 +66,7 @@ class TransformersEncoder(TorchEncoder):
     family = "transformers"
 
     def __init__(self, spec: ModelSpec) -> None:
-        model, self.processor = load_pair(spec)
+        model, self.processor, unused = load_pair(spec)
         kind = KINDS.get(model.config.model_type, ReadingKind())
         self.head = HEADS.get(type(model).__name__, PLAIN)
         self.tokenizer, notes = exact_tokenizer(
@@ -85,7 +85,7 @@ class TransformersEncoder(TorchEncoder):
             transform=f"{seeing} | {reading}",
             image_size=getattr(vision, "image_size", None),
             context_length=self.context,
-            notes=[*notes, *([kind.note] if kind.note else [])],
+            notes=[*unused, *notes, *([kind.note] if kind.note else [])],
         )
 
     def prepare_image(self, image: Image.Image) -> NDArray[np.float32]:
@@ -143,14 +143,17 @@ class TransformersEncoder(TorchEncoder):
         return 1 / number(temperature) if temperature is not None else super().logit_scale(model)
 
 
-def load_pair(spec: ModelSpec) -> tuple[Any, Any]:
-    """Load the model that the checkpoint was saved as, and its processor; weights that are missing are an error."""
+def load_pair(spec: ModelSpec) -> tuple[Any, Any, list[str]]:
+    """Load the model that the checkpoint was saved as, its processor, and notes of weights that are not used.
+
+    Weights that are missing are an error.
+    """
     import transformers
 
     source = hub.source_for_library(source_of(spec), spec)
     options = hub.loading(spec)
     try:
-        with whole_weights(source):
+        with whole_weights(source) as notes:
             config = transformers.AutoConfig.from_pretrained(source, **options)
             saved_as = (getattr(config, "architectures", None) or [""])[0]
             loader = getattr(transformers, saved_as) if saved_as in HEADS else transformers.AutoModel
@@ -161,14 +164,15 @@ def load_pair(spec: ModelSpec) -> tuple[Any, Any]:
         raise _explain(source, error) from error
     _check_pair(source, model, processor)
     check_config(processor.image_processor.to_dict(), _transform_file(source))
-    return model, processor
+    return model, processor, notes
 
 
 def context_length(config: Any, tokenizer: Any, kind: ReadingKind, wanted: Any = None) -> int:
     """Return how many tokens are read: the authors' length, but never more than the tower has positions for."""
     text = getattr(config, "text_config", None) or getattr(config, "qformer_config", None) or config
     positions = getattr(text, "max_position_embeddings", None)
-    limits = [positions - kind.offset if positions is not None else None]
+    offset = kind.offset or (2 if "roberta" in getattr(text, "model_type", "") else 0)
+    limits = [positions - offset if positions is not None else None]
     limits.append(wanted or kind.length or getattr(tokenizer, "model_max_length", None))
     known = [int(limit) for limit in limits if limit is not None and limit < NO_LIMIT]
     return min(known) if known else DEFAULT_LENGTH

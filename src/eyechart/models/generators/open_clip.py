@@ -67,6 +67,8 @@ class CocaGenerator(ManyAtOnce):
         self.batch_size = access_of(spec).batch_size
         if not hasattr(self.encoder.model, "text_decoder"):
             raise _no_decoder(spec)
+        if _marks(self.encoder.tokenizer) != (START, END):
+            raise ModelError(f"{spec.label} has another tokenizer than CLIP's: its captions could not be read.")
         able = _library_decodes()
         self.decoding = _settings(spec).get("decoding") or ("beam_search" if able else "greedy")
         if self.decoding == "beam_search" and not able:
@@ -133,6 +135,14 @@ def _image(prompt: Prompt) -> Any:
 
 def _no_decoder(spec: ModelSpec) -> UsageError:
     return UsageError(f"{spec.label} has no text decoder.", advice="captioning needs a CoCa model of open_clip.")
+
+
+def _marks(tokenizer: Any) -> tuple[int | None, int | None]:
+    """Return the start and end marks of an open_clip tokenizer."""
+    inner = getattr(tokenizer, "tokenizer", None)
+    if inner is not None:
+        return inner.bos_token_id, inner.eos_token_id
+    return tokenizer.sot_token_id, tokenizer.eot_token_id
 
 
 def _settings(spec: ModelSpec) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from eyechart.api.images import plain_image
-from eyechart.errors import ModelError, UsageError
+from eyechart.errors import DataError, ModelError, UsageError, first_line
 from eyechart.metrics.answers import split_thinking
 from eyechart.models import hub
 from eyechart.models.access import access_of
@@ -29,6 +29,8 @@ from eyechart.types import Answer, Message, ModelCard, ModelSpec, Part, Prompt, 
 
 MAX_TOKENS = 512
 """The longest answer, unless the settings say otherwise."""
+ONE = {"num_return_sequences": 1, "return_dict_in_generate": False}
+"""One answer for a prompt, as tokens, whatever the model's generation_config.json says."""
 RENAMED = {"max_tokens": "max_new_tokens"}
 """Settings that chat servers call otherwise than transformers' ``generate``."""
 
@@ -76,7 +78,7 @@ class TransformersGenerator(ManyAtOnce):
         options = hub.loading(spec)
         source = hub.source_for_library(spec.name, spec)
         try:
-            with whole_weights(spec.name):
+            with whole_weights(spec.name) as notes:
                 self.processor = transformers.AutoProcessor.from_pretrained(source, **options)
                 model = transformers.AutoModelForImageTextToText.from_pretrained(
                     source, dtype=input_type(spec.precision), **options
@@ -95,6 +97,7 @@ class TransformersGenerator(ManyAtOnce):
             transform=digest_json([self.settings, self.max_edge, self._structure()]),
             precision=spec.precision,
             parameters=count_parameters(self.model),
+            notes=tuple(notes),
         )
 
     def _structure(self) -> list[str]:
@@ -117,6 +120,9 @@ class TransformersGenerator(ManyAtOnce):
 
     def _part(self, part: Part) -> dict[str, Any]:
         if isinstance(part, str):
+            mark = getattr(self.processor, "image_token", None)
+            if isinstance(mark, str) and mark and mark in part:
+                raise DataError(f"The text holds {mark}, by which the model means an image.")
             return {"type": "text", "text": part}
         return {"type": "image", "image": plain_image(part.decode(), self.max_edge).convert("RGB")}
 
@@ -127,7 +133,13 @@ class TransformersGenerator(ManyAtOnce):
             chats, add_generation_prompt=True, tokenize=True, return_dict=True, **self._tensors()
         ).to(self.device, dtype=input_type(self.precision))
         with torch.inference_mode(), autocast(self.precision, self.device), forward_errors(self.precision):
-            rows = self.model.generate(**inputs, **self.settings)[:, inputs["input_ids"].shape[1] :]
+            try:
+                rows = self.model.generate(**inputs, **(self.settings | ONE))[:, inputs["input_ids"].shape[1] :]
+            except (TypeError, ValueError) as error:
+                raise ModelError(
+                    f"{self.card.name} cannot generate ({first_line(error)}).",
+                    advice="Check the settings and the chat template.",
+                ) from error
         asked = inputs["attention_mask"].sum(dim=1).tolist()
         return [self._answer(row, int(count)) for row, count in zip(rows, asked, strict=True)]
 

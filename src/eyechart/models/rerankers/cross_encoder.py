@@ -12,7 +12,14 @@ from eyechart.models.access import access_of
 from eyechart.models.rerankers.reranker import Shortlist
 from eyechart.models.towers.checkpoints import LOAD_ERRORS, load_error, whole_weights
 from eyechart.models.towers.structure import structure_digest, tokenizer_digest
-from eyechart.models.towers.torch_tools import choose_device, count_parameters, input_type, weights_digest
+from eyechart.models.towers.torch_tools import (
+    autocast,
+    choose_device,
+    count_parameters,
+    forward_errors,
+    input_type,
+    weights_digest,
+)
 from eyechart.types import ModelCard, ModelSpec, digest_json
 
 BATCH = 32
@@ -33,11 +40,12 @@ class CrossEncoderReranker:
     """A cross-encoder with one output; its raw score orders the documents."""
 
     def __init__(self, spec: ModelSpec) -> None:
+        import torch
         from sentence_transformers import CrossEncoder
 
         self.batch_size = access_of(spec).batch_size if spec.access else BATCH
         try:
-            with whole_weights(spec.name):
+            with whole_weights(spec.name) as notes:
                 self.model = CrossEncoder(
                     hub.source_for_library(spec.name, spec),
                     device=choose_device(spec.device),
@@ -53,6 +61,10 @@ class CrossEncoderReranker:
                 f"{spec.name} gives {outputs} numbers for a pair; a reranker gives one.",
                 advice="Is it a classifier? Give a cross-encoder that was trained to rank.",
             )
+        own = self.model.activation_fn
+        # Sigmoid keeps the order, but makes one number of all large scores.
+        self.activation = torch.nn.Identity() if isinstance(own, torch.nn.Sigmoid) else own
+        self.device = choose_device(spec.device)
         self.card = ModelCard(
             family="cross-encoder",
             name=spec.name,
@@ -60,13 +72,14 @@ class CrossEncoderReranker:
             transform=digest_json(
                 [
                     self.model.max_seq_length,
-                    str(self.model.activation_fn),
+                    str(self.activation),
                     structure_digest(self.model),
                     tokenizer_digest(self.model.tokenizer),
                 ]
             ),
             precision=spec.precision,
             parameters=count_parameters(self.model.model),
+            notes=tuple(notes),
         )
 
     def score(
@@ -75,7 +88,10 @@ class CrossEncoderReranker:
         """Score the documents of one shortlist after the other."""
         for shortlist in shortlists:
             pairs = [(shortlist.query, document) for document in shortlist.documents]
-            scores = self.model.predict(pairs, batch_size=self.batch_size, show_progress_bar=False)
+            with autocast(self.card.precision, self.device), forward_errors(self.card.precision):
+                scores = self.model.predict(
+                    pairs, batch_size=self.batch_size, activation_fn=self.activation, show_progress_bar=False
+                )
             if not np.isfinite(scores).all():
                 raise ModelError(f"{self.card.name} gave a score that is not a number.")
             found = [float(score) for score in scores]

@@ -25,6 +25,9 @@ LOAD_ERRORS = (Exception,)
 """What the libraries raise for files that do not fit: anything. An unpickler stumbles over its own stack (IndexError,
 KeyError), tokenizers raises bare exceptions."""
 SHOWN = 3
+ADAPTER = "adapter_config.json"
+DERIVED = "position_ids"
+"""How the names of weights end that older versions saved and that say nothing."""
 _ONE_AT_A_TIME = threading.Lock()
 
 
@@ -93,10 +96,11 @@ def load_strictly(model: torch.nn.Module, state: dict[str, torch.Tensor], what: 
 
 
 @contextmanager
-def whole_weights(source: str, unused: str = "") -> Iterator[None]:
+def whole_weights(source: str, unused: str = "") -> Iterator[list[str]]:
     """Refuse weights that do not fit or are not there, whichever library loads them through transformers meanwhile.
 
-    transformers would go on with random ones, and say so in a report that few people read.
+    transformers would go on with random ones, and say so in a report that few people read. So it would without an
+    adapter if peft is not installed, and without weights that have no place in the model: yields notes of those.
 
     Args:
         source: The model, for messages.
@@ -106,6 +110,7 @@ def whole_weights(source: str, unused: str = "") -> Iterator[None]:
     from transformers import PreTrainedModel
 
     library = PreTrainedModel.__dict__["from_pretrained"]
+    notes: list[str] = []
 
     def load(kind: Any, *args: Any, **options: Any) -> Any:
         told = {**options, "output_loading_info": True, "ignore_mismatched_sizes": True}
@@ -114,14 +119,26 @@ def whole_weights(source: str, unused: str = "") -> Iterator[None]:
         for name in free:
             model.get_parameter(name).data.zero_()
         _check_loaded(source, type(model).__name__, {**info, "missing_keys": info["missing_keys"] - free})
+        _check_adapter(model, source, Path(str(args[0])))
+        spare = sorted(name for name in info["unexpected_keys"] if not name.endswith(DERIVED))
+        if spare:
+            notes.append(f"{len(spare)} weights of the checkpoint have no place in the model ({_some(spare)}).")
         return model
 
     with _ONE_AT_A_TIME, quiet_transformers():
         PreTrainedModel.from_pretrained = classmethod(load)
         try:
-            yield
+            yield notes
         finally:
             PreTrainedModel.from_pretrained = library
+
+
+def _check_adapter(model: Any, source: str, folder: Path) -> None:
+    if (folder / ADAPTER).is_file() and not getattr(model, "_hf_peft_config_loaded", False):
+        raise ModelError(
+            f"{source} holds an adapter ({ADAPTER}), which was not loaded.",
+            advice="Install peft, merge the adapter into the weights, or take it out of the folder.",
+        )
 
 
 def _check_loaded(source: str, kind: str, info: Mapping[str, Any]) -> None:

@@ -17,7 +17,15 @@ if TYPE_CHECKING:
 
 VOLATILE = frozenset({"transformers_version", "dtype", "torch_dtype", "name_or_path"})
 """Settings of a config that say where it is from, or how it is computed."""
-SETTINGS = ("padding_side", "truncation_side", "do_lower_case", "special_tokens_map", "src_lang")
+SETTINGS = (
+    "padding_side",
+    "truncation_side",
+    "do_lower_case",
+    "special_tokens_map",
+    "src_lang",
+    "split_special_tokens",
+    "clean_up_tokenization_spaces",
+)
 
 
 def structure_digest(model: torch.nn.Module) -> str:
@@ -38,8 +46,8 @@ def tokenizer_digest(tokenizer: Any) -> str:
 
 def _content(tokenizer: Any) -> Iterator[str]:
     """Yield digests of a tokenizer's tables, whichever library it is from."""
-    backend = getattr(tokenizer, "backend_tokenizer", None)
-    if backend is not None:
+    backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
+    if hasattr(backend, "to_str"):
         text: str = backend.to_str()
         # Before this stand truncation and padding, which change with every call.
         yield digest_bytes(text[text.index('"added_tokens"') :].encode()).hex()
@@ -48,6 +56,8 @@ def _content(tokenizer: Any) -> Iterator[str]:
         yield digest_bytes(tokenizer.sp_model.serialized_model_proto()).hex()
     if hasattr(tokenizer, "get_vocab"):
         yield digest_json(tokenizer.get_vocab())
+    if hasattr(tokenizer, "stop_words"):
+        yield digest_json(sorted(tokenizer.stop_words))
     if isinstance(getattr(tokenizer, "encoder", None), Mapping):
         yield digest_json([list(tokenizer.encoder), list(getattr(tokenizer, "bpe_ranks", ()))])
 

@@ -16,6 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from eyechart.errors import ModelError
+from eyechart.metrics.vectors import unit
 from eyechart.models.towers.autotune import CpuAutotuner, count_rows, take
 from eyechart.models.towers.structure import structure_digest, tokenizer_digest
 from eyechart.models.towers.torch_tools import (
@@ -39,6 +41,10 @@ Inputs = Mapping[str, Any]
 """Tensors by name."""
 Vectors = NDArray[np.float32]
 PROBE_TEXTS = ("a photo of a cat", "Upper Case, digits 0123456789 & marks: (.,;!?)", "ein Käfer", "一只猫", "😀", "")
+
+
+COMPANY, COARSE = 1e-4, 1e-1
+"""How far the unit vectors of one text may be apart by rounding, in float32 and in less."""
 
 
 class TorchEncoder(ABC):
@@ -128,6 +134,11 @@ class TorchEncoder(ABC):
 
         if not len(batch):
             return self._nothing()
+        if len({np.shape(image) for image in batch}) > 1:
+            raise ModelError(
+                f"{self.spec.label} prepares images to different sizes, which it cannot encode together.",
+                advice="Does its transform resize (do_resize)? Else use --batch_size 1.",
+            )
         pixels = self.image_inputs(torch.from_numpy(np.ascontiguousarray(batch)))
         return self._run("image", {"pixels": pixels})
 
@@ -146,7 +157,11 @@ class TorchEncoder(ABC):
 
     def make_card(self, *, transform: str, context_length: int | None, **facts: Any) -> ModelCard:
         """Fill the card with what every torch model knows of itself."""
-        notes = (*facts.pop("notes", ()), *precision_notes(self.precision, self.devices[0]))
+        notes = (
+            *facts.pop("notes", ()),
+            *precision_notes(self.precision, self.devices[0]),
+            *self._company_notes(),
+        )
         known = {
             "family": self.family,
             "name": self.spec.label,
@@ -157,6 +172,17 @@ class TorchEncoder(ABC):
             "notes": notes,
         }
         return ModelCard(**(known | self._facts | facts))
+
+    def _company_notes(self) -> list[str]:
+        """Say so if a text's vector changes with the texts beside it: the tower looks at the padding."""
+        together = unit(self.encode_texts(PROBE_TEXTS[:2]))[0]
+        alone = unit(self.encode_texts(PROBE_TEXTS[:1]))[0]
+        exact = self.precision == "fp32" and {str(weight.dtype) for weight in self.model.parameters()} == {
+            "torch.float32"
+        }
+        if np.abs(together - alone).max() <= (COMPANY if exact else COARSE):
+            return []
+        return ["The vector of a text depends on the texts that are encoded with it: its padding is read as text."]
 
     def _token_digest(self) -> str:
         """Digest the tokenizer, and what becomes of a few texts: another vocabulary or cleaning is another model."""
@@ -194,7 +220,13 @@ class TorchEncoder(ABC):
         features = {"image": self._image, "text": self._text}[tower]
         with torch.inference_mode(), autocast(self.precision, device), forward_errors(self.precision):
             placed = {name: _place(value, device, input_type(self.precision)) for name, value in inputs.items()}
-            return to_numpy(features(model, *placed.values()))
+            vectors = to_numpy(features(model, *placed.values()))
+        if vectors.ndim != 2:
+            raise ModelError(
+                f"{self.spec.label} gives {vectors.ndim - 1} axes of numbers for one {tower}, not one vector.",
+                advice="A dual encoder (CLIP, SigLIP, ...) is needed here.",
+            )
+        return vectors
 
 
 def _place(value: Any, device: str, kind: torch.dtype) -> Any:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eyechart.errors import ModelError, OutOfMemoryError, UsageError
+from eyechart.errors import ModelError, OutOfMemoryError, UsageError, first_line
 
 if TYPE_CHECKING:
     import torch
@@ -30,6 +30,7 @@ LOCAL_RANKS = ("LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK")
 """Which process of this machine am I: set by launchers."""
 RANDOM = ("uniform_", "normal_")
 """How the names of torch's functions end that fill a tensor with random numbers, and of those in ``torch.nn.init``."""
+PLAIN = (bool, int, float, str, list, tuple)
 OUT_OF_MEMORY = re.compile(r"out of memory|can't allocate memory|not enough memory|bad_alloc", re.IGNORECASE)
 
 
@@ -109,7 +110,7 @@ def forward_errors(precision: str) -> Iterator[None]:
     """Turn torch's errors of a forward pass into ours: memory (a smaller batch may fit), missing half kernels."""
     try:
         yield
-    except RuntimeError as error:
+    except (IndexError, RuntimeError) as error:
         if OUT_OF_MEMORY.search(str(error)):
             import torch
 
@@ -121,7 +122,10 @@ def forward_errors(precision: str) -> Iterator[None]:
             raise ModelError(
                 f"This model cannot run in {precision} here ({error}).", advice="Use --precision fp32."
             ) from error
-        raise
+        raise ModelError(
+            f"The model cannot compute this ({first_line(error)}).",
+            advice="Do its config, its tokenizer and its length of texts belong to its weights?",
+        ) from error
 
 
 def weights_digest(model: torch.nn.Module) -> str:
@@ -152,8 +156,13 @@ def count_parameters(model: torch.nn.Module) -> int:
 
 
 def describe(transform: object) -> str:
-    """Write a transform out, without the addresses that functions have in this process."""
-    return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(transform))
+    """Write a transform and the settings of its steps out, without the addresses that functions have in this process.
+
+    Some steps leave settings out of their own description: open_clip's padding its colour.
+    """
+    steps = [getattr(step, "__dict__", {}) for step in getattr(transform, "transforms", ())]
+    plain = [{name: value for name, value in step.items() if isinstance(value, PLAIN)} for step in steps]
+    return re.sub(r" at 0x[0-9a-fA-F]+", "", f"{transform!r} {plain}" if steps else repr(transform))
 
 
 @contextmanager

@@ -10,7 +10,6 @@ from eyechart.tasks.base import Material
 ROLES = ("query", "document")
 UNIT = "normalize_embeddings"
 """The setting by which also a model that compares by dot product is compared by cosine."""
-OTHER_NAMES = {"passage": "document"}
 
 
 def given_prompts(family: str) -> dict[str, Any]:
@@ -28,8 +27,7 @@ def prompt_settings(options: Mapping[str, Any]) -> dict[str, Any]:
 def prompts_of(material: Material, settings: Mapping[str, Any]) -> dict[str, str]:
     """Return the prompts by role: those of the settings if there are any, else those of the model's authors."""
     given = {role: settings[f"{role}_prompt"] for role in ROLES if f"{role}_prompt" in settings}
-    own = material.encoder.card.prompts
-    return given or {OTHER_NAMES.get(role, role): text for role, text in own.items()}
+    return given or dict(material.encoder.card.prompts)
 
 
 def with_prompt(prompts: Mapping[str, str], role: str, texts: Sequence[str]) -> list[str]:
