@@ -72,6 +72,8 @@ class Config(BaseModel):
     precision: Literal["auto", "fp32", "fp16", "bf16", "amp"] = "auto"
     device: str = "auto"
     on_error: OnError = "fail"
+    min_success: float | None = Field(default=None, ge=0, le=1)
+    """The share of the samples that must not be lost; by default the task's own."""
     limit: int | None = Field(default=None, ge=1)
     seed: int = 0
     skip_existing: bool = False

@@ -60,6 +60,10 @@ class OutOfMemoryError(ModelError):
     """A batch is too large for the device; a smaller one may fit."""
 
 
+class IncompleteError(EyechartError):
+    """Too many samples failed or could not be read; what there is was saved."""
+
+
 class ResultError(EyechartError):
     """A result file cannot be read or written."""
 

@@ -204,6 +204,7 @@ def _job(config: Config, spec: ModelSpec, benchmark: PlannedBenchmark) -> Job:
         batch_size=config.batch_size,
         workers=config.num_workers,
         on_error=config.on_error,
+        min_success=task.min_success if config.min_success is None else config.min_success,
         thumbnails=config.thumbnails,
         dump=tuple(name for name in ("classnames", "templates") if getattr(config, f"dump_{name}")),
     )

@@ -17,6 +17,7 @@ from eyechart.io.stopwatch import Stopwatch
 from eyechart.manifest import Manifest
 from eyechart.plan import plan_jobs
 from eyechart.results.build import Done, make_result
+from eyechart.results.complete import check_complete
 from eyechart.results.done import check_owner, is_done
 from eyechart.results.files import write_result
 from eyechart.results.result import Result
@@ -30,7 +31,7 @@ from eyechart.types import Job
 
 @dataclass(frozen=True)
 class JobReport:
-    """How one job ended."""
+    """How one job ended; one that lost too many samples has both a result and an error."""
 
     job: Job
     result: Result | None = None
@@ -70,7 +71,8 @@ def run_or_skip(job: Job, session: Session, *, skip_existing: bool = False) -> J
             done = skipped(job, session)
             if done is not None:
                 return done
-        return JobReport(job, result=run_job(job, session))
+        result = run_job(job, session)
+        return JobReport(job, result=result, error=check_complete(result, job.min_success))
     except EyechartError as error:
         return JobReport(job, error=error)
 
@@ -81,7 +83,7 @@ def skipped(job: Job, session: Session) -> JobReport | None:
         return None
     done, why = find_done(job, session)
     if done is not None:
-        return JobReport(job, result=done, skipped=True)
+        return JobReport(job, result=done, error=check_complete(done, job.min_success), skipped=True)
     session.progress.say(f"Not skipped: {why}")
     return None
 

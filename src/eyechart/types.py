@@ -362,6 +362,8 @@ class Job:
     batch_size: int = 64
     workers: int = 4
     on_error: OnError = "fail"
+    min_success: float = 0.0
+    """The share of the samples that must neither fail nor be unreadable, else the run ends with an error."""
     thumbnails: int = 0
     """Small images of this many mistakes are kept in the records."""
     dump: tuple[str, ...] = ()

@@ -153,6 +153,21 @@ def test_a_failing_job_does_not_stop_the_others_and_the_exit_code_says_so(place,
     assert "s1.png: cannot decode" in capsys.readouterr().err
 
 
+def test_a_run_that_loses_too_many_samples_fails_after_it_was_saved(place, capsys):
+    root = write_classification(place / "data", n=2, shards=1)
+    images = [png(1), png(2), png(3), b"broken"]
+    members = [member for i, data in enumerate(images) for member in ((f"{i}.png", data), (f"{i}.cls", b"0"))]
+    write_tar(root / "test" / "0.tar", members)
+    words = ["--dataset", "wds/x", "--dataset_root", "data", "--output", "r.json", "--on-error", "skip"]
+
+    assert run(*words, "--min-success", "0.75") == 0
+    assert run(*words, "--min-success", "0.8") == 1
+    assert run(*words, "--min-success", "0.8", "--skip_existing") == 1
+
+    assert "1 of 4 samples are lost (1 failed): the share of the others is 0.7500, below 0.8" in capsys.readouterr().err
+    assert read(place / "r.json")["counts"] == {"listed": 4, "scored": 3, "failed": 1}
+
+
 def test_on_error_skip_counts_and_names_the_broken_images(place):
     root = write_classification(place / "data", n=2, shards=1)
     members = [("a.png", png(1)), ("a.cls", b"0"), ("b.png", b"broken"), ("b.cls", b"1")]

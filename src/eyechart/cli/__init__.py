@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from eyechart.errors import EyechartError
 from eyechart.io.terminal import visible, write_message
@@ -15,6 +15,7 @@ from eyechart.io.terminal import visible, write_message
 COMMANDS = {
     "eval": "evaluate models on benchmarks",
     "demo": "evaluate the embedded model on the embedded data",
+    "as": "run a script of CLIP_benchmark, EvalScope or VLMEvalKit, its imports served by this package",
     "run": "run a task config: captions, image-text and text retrieval, as EvalScope's run_task",
     "list": "list datasets, models, tasks, collections and languages",
     "info": "show what is known of a dataset or a model",
@@ -39,7 +40,7 @@ def main(arguments: Sequence[str] | None = None, *, program: str = "eyechart") -
     parser = make_parser(program, next((word for word in words if not word.startswith("-")), None))
     args = parser.parse_args(words)
     try:
-        code: int = import_module(f"{__name__}.{args.command}").run(args)
+        code: int = _module_of(args.command).run(args)
     except EyechartError as error:
         write_message(f"{program}: {error}\n", sys.stderr)
         return error.exit_code
@@ -66,8 +67,12 @@ def make_parser(program: str, wanted: str | None = None) -> argparse.ArgumentPar
             name, help=summary, description=summary[0].upper() + summary[1:] + ".", formatter_class=_Formatter
         )
         if name == wanted:
-            import_module(f"{__name__}.{name}").add_arguments(command)
+            _module_of(name).add_arguments(command)
     return parser
+
+
+def _module_of(command: str) -> Any:
+    return import_module(f"{__name__}.{'act_as' if command == 'as' else command}")  # `as` is a word of the language
 
 
 class _CommandParser(argparse.ArgumentParser):

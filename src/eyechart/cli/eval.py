@@ -88,6 +88,7 @@ def _how(parser: argparse.ArgumentParser) -> None:
     add("--batch_size", type=int, default=64, help="images or texts per forward pass")
     add("--num_workers", type=int, default=4, help="threads that read and decode")
     add("--on-error", "--on_error", dest="on_error", default="fail", choices=["fail", "skip"], help="broken images")
+    add("--min-success", "--min_success", type=float, help="share of samples that must not be lost, else exit code 1")
     add("--seed", type=int, default=0, help="seed of everything random")
     add("--quiet", action="store_true", help="print errors only: no progress, no table, no notes")
     add("--profile", action="store_true", help="show where the time went (it is in every result)")

@@ -21,7 +21,9 @@ TEXT_METRICS = ("ndcg_at_10", "mrr_at_10", "map_at_10", "recall_at_1", "recall_a
 
 def show_reports(reports: Sequence[JobReport], *, quiet: bool) -> None:
     """Print results with intervals and chance, then what was noticed and what failed."""
-    done = sorted((report for report in reports if report.error is None), key=lambda report: report.skipped)
+    done = sorted(
+        (report for report in reports if report.result or not report.error), key=lambda report: report.skipped
+    )
     results = [report.result for report in done[:MOST] if report.result is not None]
     if quiet or not results:
         return

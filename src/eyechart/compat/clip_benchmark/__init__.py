@@ -1,0 +1,1 @@
+"""CLIP_benchmark's Python API: its names, served by our tasks, metrics and datasets."""

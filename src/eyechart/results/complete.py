@@ -1,0 +1,28 @@
+"""Whether enough of a result's samples could be measured: a run that lost too many ends with an error."""
+
+from __future__ import annotations
+
+from eyechart.errors import IncompleteError
+from eyechart.results.result import Result
+
+
+def check_complete(result: Result, min_success: float) -> IncompleteError | None:
+    """Return the error of a result in which too few samples count as measured, once it has been saved.
+
+    Args:
+        result: What was measured. ``counts`` say how many samples were listed, how many failed and how many answers
+            or verdicts were ``unreadable``; the last two kinds are lost.
+        min_success: The smallest share of the listed samples that must not be lost.
+    """
+    listed, failed, unreadable = (result.counts.get(name, 0) for name in ("listed", "failed", "unreadable"))
+    lost = failed + unreadable
+    if not listed or 1 - lost / listed >= min_success:
+        return None
+    parts = [f"{count} {word}" for count, word in ((failed, "failed"), (unreadable, "unreadable")) if count]
+    first = f" The first that failed: {result.failures[0]['id']}: {result.failures[0]['reason']}"
+    return IncompleteError(
+        f"{result.dataset}: {lost} of {listed} samples are lost ({', '.join(parts)}): the share of the others is "
+        f"{1 - lost / listed:.4f}, below {min_success:g}.{first if result.failures else ''}",
+        advice=f"What there is was saved in {result.path}: run the same again to try only what is missing, or accept "
+        "a smaller share (--min-success, min_success).",
+    )
