@@ -31,14 +31,29 @@ class QuestionSettings(BaseModel):
     metric: str = ""
     """For open questions in a table of one's own."""
     repeats: int = Field(default=1, ge=1)
-    judge: str = "exact_matching"
-    judge_type: str = "api"
-    judge_api_base: str = ""
+    judge: list[str] = Field(default=["exact_matching"], min_length=1)
+    """Who reads what no rule can read; of several the majority decides."""
+    judge_type: list[str] = Field(default=["api"], min_length=1)
+    """One family for all judges, or one for each."""
+    judge_api_base: list[str] = Field(default=[""], min_length=1)
     judge_key_variable: str | None = None
+    judge_prompts: str = ""
+    """A file of judge prompts, or ``vlmeval``; empty: ours."""
+    judge_repeats: int = Field(default=1, ge=1)
+    """How often each judge judges each answer."""
+    judge_temperature: float = Field(default=0.0, ge=0)
+    human_verdicts: str = ""
+    """A file with what people say of some answers."""
     judge_fallback: Literal["", "exact_matching"] = ""
     """What scores when the judge does not answer; empty: nobody, it is an error."""
     xlsx: bool = True
     """Whether predictions are also written as a spreadsheet."""
+
+    @field_validator("judge", "judge_type", "judge_api_base", mode="before")
+    @classmethod
+    def _one_judge(cls, value: object) -> object:
+        """Take a single name for a list of one."""
+        return [value] if isinstance(value, str) else value
 
 
 class Config(BaseModel):

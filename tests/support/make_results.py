@@ -191,7 +191,7 @@ def make_answers(folder: Path, *, n: int = 32) -> Path:
     """Let generators with good and bad eyes answer and describe; return the folder of the results."""
     common = {"model": VLMS, "num_workers": 0, "output": f"{folder}/results/{{model}}_{{dataset}}_{{task}}.json"}
     flags, descriptions = questions(folder / "data", n=n)
-    evaluate(dataset=[str(flags)], questions={"xlsx": False}, **common)
+    evaluate(dataset=[str(flags)], questions={"xlsx": False}, min_success=0.9, **common)
     evaluate(dataset=[str(descriptions)], questions={"xlsx": False, "metric": "anls"}, **common)
     root = retrieval(folder / "data" / "postcards", n=n // 2)
     evaluate(dataset=["wds/postcards"], dataset_root=str(root), task=["captioning"], **common)

@@ -165,10 +165,19 @@ def _questions(parser: argparse.ArgumentParser) -> None:
     add("--extractor", default="vlmeval", choices=["vlmeval", "strict"], help="which rules read an answer")
     add("--metric", default="", help="how open answers of your own table are compared")
     add("--repeats", type=int, default=1, help="ask everything this often: mean, variance, pass@k")
-    add("--judge", default="exact_matching", help="model that reads what no rule can read; exact_matching asks nobody")
-    add("--judge_type", default="api", help="model family of the judge")
-    add("--judge_api_base", default="", help="address of the judge's server")
+    add(
+        "--judge",
+        nargs="+",
+        default=["exact_matching"],
+        help="models that read what no rule can read, of several the majority decides; exact_matching asks nobody",
+    )
+    add("--judge_type", nargs="+", default=["api"], help="model family of the judges, one or one for each")
+    add("--judge_api_base", nargs="+", default=[""], help="address of the judges' server, one or one for each")
     add("--judge_key_variable", help="environment variable with the judge's key")
+    add("--judge_prompts", default="", metavar="FILE", help="what judges are asked: a TOML file, or vlmeval")
+    add("--judge_repeats", type=int, default=1, help="how often each judge judges each answer")
+    add("--judge_temperature", type=float, default=0.0, help="sampling temperature of the judges")
+    add("--human_verdicts", default="", metavar="FILE", help="what people say of some answers: index and correct")
     add("--judge_fallback", default="", choices=["", "exact_matching"], help="what scores if the judge does not answer")
     add("--no_xlsx", dest="xlsx", action="store_false", help="write predictions as JSON lines only")
 

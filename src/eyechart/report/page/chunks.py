@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from eyechart.report.judges import judge_lines
 from eyechart.report.page.limits import Limits, cut, rounded
 from eyechart.report.page.samples import Samples, list_samples
 from eyechart.report.records import NO_VALUE, Ints, RecordColumns
@@ -50,6 +51,7 @@ def describe(result: Result) -> dict[str, Any]:
         "data": dict(result.data),
         "counts": dict(result.counts),
         "job": dict(result.job),
+        "judges": [cut(line) for line in judge_lines(result)],
         "notices": [{"count": n.get("count"), "message": cut(n.get("message", ""))} for n in result.notices],
         "failures": [{"id": cut(f.get("id", "")), "reason": cut(f.get("reason", ""))} for f in result.failures[:200]],
         "failed": len(result.failures),
