@@ -18,9 +18,9 @@ def between_judges(verdicts: ArrayLike) -> float:
     that noise is in every interval over questions already.
     """
     table = np.asarray(verdicts, np.float64)
-    noise = float(table.var(axis=0, ddof=1).mean()) / table.shape[1]
-    apart: float = table.mean(axis=1).var(ddof=1).item()
-    return max(0.0, apart - noise)
+    noise: float = table.var(axis=0, ddof=1).mean() / table.shape[1]
+    apart: float = table.mean(axis=1).var(ddof=1)
+    return max(0.0, float(apart - noise))
 
 
 def widen_for_judges(interval: Interval, verdicts: ArrayLike, level: float = 0.95) -> Interval:
