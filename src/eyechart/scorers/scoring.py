@@ -20,6 +20,8 @@ EXACT = "exact_matching"
 """The name of scoring without a judge, as VLMEvalKit calls it."""
 NO_ANSWERS = {"length": CUT, "failed": FAILED}
 """The ``finish_reason`` of a row that has no answer, and the rule that it is wrong by."""
+ALWAYS = frozenset({"question", "answer", "prediction"})
+"""Columns that a judge prompt may name whether the table has them or not."""
 OWNER = "dialogue"
 """The column of a turn that names the row of the benchmark that it belongs to."""
 
@@ -168,6 +170,13 @@ def _judged(scored: Scored, judges: Sequence[Judge]) -> Scored:
     wanted = scorer.worth_judging(rows, scores)
     form = judges[0].prompts.form(scorer.form, scorer.benchmark.name)
     source = judges[0].prompts.source_of(form)
+    unknown = [name for name in sorted(form.columns - ALWAYS) if not any(name in row for row in rows)]
+    if unknown:
+        raise UsageError(
+            f"The judge prompt {form.name!r} of {source} names columns that {scorer.benchmark.name} has not: "
+            f"{', '.join(unknown)}.",
+            advice="A template may name the columns of the table, options, choice_line and answer_parts.",
+        )
     asked, named = [(str(i), rows[i]) for i in wanted], set(wanted)
     decided = [
         replace(score, rule=NOT_NEEDED) if score.rule == UNDECIDED and i not in named else score

@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from eyechart.errors import ModelError, UsageError, first_line
+from eyechart.errors import DataError, UsageError, first_line
 from eyechart.io.digests import digest_bytes
 from eyechart.metrics.cells import Row, as_text, options_of
 from eyechart.scorers.judging.forms import JudgeForm, option_block
@@ -55,7 +55,7 @@ class _FunctionForm(JudgeForm):
         try:
             return str(_load(name)(*arguments) if self.name == "choice" else _load(name)(line))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise ModelError(f"VLMEvalKit's {name} cannot write the judge's prompt: {error!r}") from error
+            raise DataError(f"VLMEvalKit's {name} cannot write the judge's prompt: {error!r}") from error
 
     @property
     def digest(self) -> str:
