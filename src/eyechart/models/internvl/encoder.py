@@ -40,6 +40,7 @@ PREFIX = "summarize:"
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 LIBRARIES = ("torchvision", "sentencepiece")
 """They make pixels and tokens."""
+GIVE = "Give the checkpoint with --pretrained: internvl_c_13b_224px.pth, or for a name with _hf InternVL-14B-224px."
 HEADS = ("vision_heads", "text_heads", "pool_heads")
 
 
@@ -71,6 +72,8 @@ class InternVLFamily:
             raise missing_extra(missing, "transformers")
         if spec.name not in VARIANTS:
             raise unknown_name("InternVL model", spec.name, VARIANTS)
+        if not spec.pretrained:
+            raise UsageError(f"{spec.name} is the name of a network, not of its weights.", advice=GIVE)
         (_check_folder if VARIANTS[spec.name].folder else _check_file)(spec)
 
     def identity(self, spec: ModelSpec) -> str | None:

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from eyechart.errors import ModelError, first_line
 from eyechart.models.internvl.blocks import AttentionPool, TextLayer, VisionLayer, rotary
 from eyechart.models.internvl.sizes import Sizes
 
@@ -122,8 +123,19 @@ class TextTower(nn.Module):  # type: ignore[misc]  # torch is optional, so untyp
 
 
 def empty_network(sizes: Sizes, dtype: torch.dtype) -> InternVLNetwork:
-    """Make a network whose weights are memory that nothing was written to: all of them must be filled."""
+    """Make a network whose weights are memory that nothing was written to: all of them must be filled.
+
+    Raises:
+        ModelError: If there is not that much memory.
+    """
     with torch.device("meta"):
         network = InternVLNetwork(sizes)
-    network.to(dtype).to_empty(device="cpu").requires_grad_(False)
+    try:
+        network.to(dtype).to_empty(device="cpu").requires_grad_(False)
+    except RuntimeError as error:
+        size = sum(parameter.nbytes for parameter in network.parameters())
+        raise ModelError(
+            f"The network takes {size / 1e9:.1f} GB, which this machine does not give ({first_line(error)}).",
+            advice="Use --precision fp16 or bf16, which take half of fp32.",
+        ) from error
     return network

@@ -229,6 +229,7 @@ _DAMAGE = (
 """What readers raise for bytes that make no sense."""
 _DAMAGED = (
     "PytorchStreamReader",
+    r"\[Errno 22\]",  # torch looks for the end of an archive where there is none
     "invalid load key",
     "failed finding central directory",
     "unpickling stack",
