@@ -16,9 +16,11 @@ import torch
 from eyechart.cli import main
 from eyechart.errors import ModelError, UnknownNameError, UsageError
 from eyechart.models.internvl import weights as weights_module
-from eyechart.models.internvl.encoder import InternVLFamily
+from eyechart.models.internvl.family import InternVLFamily
+from eyechart.models.resolve import resolve_model
 from eyechart.models.towers.checkpoints import read_state
 from eyechart.types import ModelSpec
+from support.hub_server import hub_serving
 from support.internvl import (
     SMALL,
     SMALL_FILE,
@@ -257,6 +259,37 @@ def test_the_peak_of_loading_is_the_network_and_one_shard(tmp_path):
     shards = [path.stat().st_size for path in (tmp_path / "large").glob("*.bin")]
     assert found["network"] > 1e8
     assert found["peak"] < found["network"] + max(shards) + NOISE < found["network"] + sum(shards)
+
+
+def test_the_folder_as_a_model_is_told_the_names_to_choose_from(whole):
+    with pytest.raises(UsageError, match="--model internvl_g_retrieval_hf --pretrained"):
+        resolve_model(str(whole))
+
+
+def test_a_path_that_looks_like_a_hub_id_is_not_asked_for_on_a_hub(tmp_path, monkeypatch):
+    (tmp_path / "pretrained").mkdir()
+    monkeypatch.chdir(tmp_path)
+
+    with pytest.raises(ModelError, match="There is no folder pretrained/InternVL-14B-224px"):
+        load(ModelSpec("internvl", FOLDER, "pretrained/InternVL-14B-224px"))
+
+
+@pytest.mark.parametrize("hub", ["huggingface", "modelscope"])
+def test_a_hub_id_is_downloaded_and_known_afterwards(whole, tmp_path, monkeypatch, hub):
+    shutil.copytree(whole, tmp_path / "hub" / "OpenGVLab" / "InternVL-14B-224px")
+    options = {"hub": hub, "cache_dir": str(tmp_path / "cache")}
+    spec = ModelSpec("internvl", FOLDER, "OpenGVLab/InternVL-14B-224px", options=options)
+    monkeypatch.chdir(tmp_path)
+    with hub_serving(tmp_path / "hub") as server:
+        monkeypatch.setenv("HF_ENDPOINT", server.url)
+        monkeypatch.setenv("MODELSCOPE_ENDPOINT", server.url)
+        monkeypatch.setenv("MODELSCOPE_HOME", str(tmp_path / "modelscope"))
+        monkeypatch.setenv("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+        assert InternVLFamily().identity(spec) is None
+        encoder = load(spec)
+
+    assert encoder.card.fingerprint == load_folder(whole).card.fingerprint
+    assert InternVLFamily().identity(spec) is not None
 
 
 def test_info_shows_the_model_without_naming_its_family(whole, capsys):
