@@ -104,6 +104,14 @@ def test_a_judge_is_asked_again_more_freely():
     assert asked == [(0, None), (1, 0.5), (2, 1.0), (100, None), (101, 0.5), (102, 1.0)]
 
 
+def test_a_reply_that_was_cut_is_no_verdict():
+    judge = Judge("j", lambda prompts, number: [(p.id, Answer("A", finish_reason="length")) for p in prompts])
+
+    scored = score_rows([ROW], QuestionBenchmark("X", "X", "choice", "optional"), judges=[judge])
+
+    assert scored.lost == {"0": "unreadable verdict"}
+
+
 # ------------------------------------------------------------------------------------------------ VLMEvalKit
 
 

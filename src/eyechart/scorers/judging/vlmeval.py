@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from importlib.metadata import packages_distributions, version
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,8 @@ from eyechart.scorers.judging.prompts import JudgePrompts
 from eyechart.types import digest_json
 
 VLMEVAL = "vlmeval"
+_PACKAGES = (VLMEVAL, "ms-vlmeval")
+"""The names under which it is published."""
 _UTILS = f"{VLMEVAL}.dataset.utils"
 _CHINESE = "Chinese"
 _FUNCTIONS: Mapping[tuple[str, str], str] = {
@@ -115,8 +117,12 @@ def vlmeval_prompts() -> VlmevalPrompts:
         UsageError: If there is none.
     """
     _folder()
-    names = packages_distributions().get(VLMEVAL, [])
-    return VlmevalPrompts(f"{VLMEVAL} {version(names[0])}" if names else VLMEVAL)
+    for name in _PACKAGES:
+        try:
+            return VlmevalPrompts(f"{VLMEVAL} {version(name)}")
+        except PackageNotFoundError:
+            continue
+    return VlmevalPrompts(VLMEVAL)  # a folder on the path: its code tells which it is
 
 
 def _folder() -> Path:
