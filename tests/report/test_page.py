@@ -446,7 +446,7 @@ def test_a_benchmark_with_a_control_says_what_the_images_add(watched, control_re
     section = page.locator("section.blind")
 
     cells = section.locator("tbody tr").first.locator("td").all_inner_texts()
-    seeing, other, gain = (float(text.replace("−", "-")) for text in cells[:3])
+    seeing, other, gain = (float(text.replace("\u2212", "-")) for text in cells[:3])
     assert gain == pytest.approx(seeing - other, abs=0.11)
     assert gain > 0
 
