@@ -31,6 +31,8 @@ class QuestionSettings(BaseModel):
     metric: str = ""
     """For open questions in a table of one's own."""
     repeats: int = Field(default=1, ge=1)
+    blind: Literal["", "no_images", "swapped"] = ""
+    """Ask everything once more without the images, or with those of other questions."""
     judge: list[str] = Field(default=["exact_matching"], min_length=1)
     """Who reads what no rule can read; of several the majority decides."""
     judge_type: list[str] = Field(default=["api"], min_length=1)

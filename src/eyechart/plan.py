@@ -37,6 +37,28 @@ class PlannedBenchmark:
     others: Mapping[str, ModelSpec] = field(default_factory=dict)
     asked: frozenset[str] = frozenset()
     """The options that the task knows."""
+    controls: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Settings of further jobs that a job is measured against, by the word that their results get."""
+
+    def with_controls(self, job: Job) -> list[Job]:
+        """Return a job and those that it is measured against.
+
+        A control has no share of samples that must be readable: a model that is shown nothing may well say so.
+        """
+        name = job.label or job.model.label
+        return [
+            job,
+            *(
+                replace(
+                    job,
+                    settings=settings,
+                    label=f"{name} ({word})",
+                    output=job.output.with_stem(f"{job.output.stem}_{word}"),
+                    min_success=0.0,
+                )
+                for word, settings in self.controls.items()
+            ),
+        ]
 
     def job(self, model: ModelSpec, output: Path, **how: Any) -> Job:
         """Make a job of it: with a model, and with how the work is to be done."""
@@ -112,7 +134,8 @@ class Planner:
         others = task.others(chosen)
         for part, model in others.items():
             self.check(model, task.roles[part])
-        return PlannedBenchmark(spec, task, task_name, settings, others, frozenset(chosen.asked))
+        controls = task.controls(chosen, settings)
+        return PlannedBenchmark(spec, task, task_name, settings, others, frozenset(chosen.asked), controls)
 
     def check(self, spec: ModelSpec, role: Role) -> Family:
         """Refuse a model that cannot be loaded in a role, once."""
@@ -169,8 +192,9 @@ def plan_jobs(
     roles = list(dict.fromkeys(benchmark.task.needs for benchmark in benchmarks.values()))
     models = zip(*(model_specs(config, role, say) for role in roles), strict=True)
     jobs = [
-        _job(config, model[roles.index(benchmark.task.needs)], benchmark)
+        job
         for model, benchmark in product(models, benchmarks.values())
+        for job in benchmark.with_controls(_job(config, model[roles.index(benchmark.task.needs)], benchmark))
     ]
     check_outputs(jobs)
     for job in jobs:

@@ -438,3 +438,19 @@ def test_no_view_is_wider_than_the_window(watched, report, published_report, wid
     widths = {view: watched.open(page, view).evaluate("document.documentElement.scrollWidth") for page, view in views}
 
     assert {view: found for view, found in widths.items() if found > width} == {}
+
+
+def test_a_benchmark_with_a_control_says_what_the_images_add(watched, control_report):
+    page = watched.open(control_report)
+    page.locator("#matrix thead a.dataset").first.click()
+    section = page.locator("section.blind")
+
+    cells = section.locator("tbody tr").first.locator("td").all_inner_texts()
+    seeing, other, gain = (float(text.replace("\u2212", "-")) for text in cells[:3])
+    assert gain == pytest.approx(seeing - other, abs=0.11)
+    assert gain > 0
+
+    section.get_by_role("button", name="Show the questions answered with the image of another").click()
+    right = page.locator("section.samples .note").inner_text()
+    assert page.locator("#model-detail select").locator("option:checked").inner_text().endswith("(swapped)")
+    assert right.split()[0] == str(round(other / 100 * int(cells[4])))

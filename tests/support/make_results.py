@@ -198,6 +198,15 @@ def make_answers(folder: Path, *, n: int = 32) -> Path:
     return folder / "results"
 
 
+def make_control(folder: Path, *, n: int = 32) -> Path:
+    """Let a generator answer what it sees, and the same questions about the images of others."""
+    flags, _ = questions(folder / "data", n=n)
+    output = f"{folder}/results/{{model}}.json"
+    asked = {"xlsx": False, "blind": "swapped"}
+    evaluate(dataset=[str(flags)], model=VLMS[:1], num_workers=0, output=output, questions=asked, min_success=0.5)
+    return folder / "results"
+
+
 def exam(root: Path, *, n: int = 100) -> Path:
     """Write a dataset of two classes whose images carry their class and their number in their colour."""
     write_lists(root, ["zero", "one"])

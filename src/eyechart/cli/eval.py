@@ -164,7 +164,15 @@ def _questions(parser: argparse.ArgumentParser) -> None:
     add("--system_prompt", default="", help="put before every question")
     add("--extractor", default="vlmeval", choices=["vlmeval", "strict"], help="which rules read an answer")
     add("--metric", default="", help="how open answers of your own table are compared")
-    add("--repeats", type=int, default=1, help="ask everything this often: mean, variance, pass@k")
+    add("--repeats", type=int, default=1, help="ask everything this often: mean, variance, pass@k, worst@k, vote@k")
+    add(
+        "--blind",
+        nargs="?",
+        default="",
+        const="no_images",
+        choices=["no_images", "swapped"],
+        help="ask everything once more without the images, or with those of other questions",
+    )
     add(
         "--judge",
         nargs="+",

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from eyechart.report.judges import judge_lines
+from eyechart.report.page.blind import blind_controls
 from eyechart.report.page.limits import Limits, cut, rounded
 from eyechart.report.page.samples import Samples, list_samples
 from eyechart.report.records import NO_VALUE, Ints, RecordColumns
@@ -40,6 +41,8 @@ def make_chunk(results: Mapping[int, Result], columns: Mapping[int, RecordColumn
         chunk["form"] = form
         chunk |= _DERIVED[form](samples) if form in _DERIVED else {}
         chunk["samples"] = list_samples(samples, limits)
+    if form == "question":
+        chunk["blind"] = blind_controls(results, shown)
     return chunk
 
 

@@ -23,6 +23,7 @@ from eyechart.io.progress import bar_each
 from eyechart.manifest import Failure
 from eyechart.metrics.cells import as_text
 from eyechart.tasks.base import Material
+from eyechart.tasks.questions.blind import NO_IMAGES, Swap, without_images
 from eyechart.types import Answer, Message, Notice, Prompt
 
 Generate = Callable[[Iterable[Prompt]], Iterable[tuple[str, Answer]]]
@@ -64,7 +65,7 @@ def answers_of(material: Material, settings: Mapping[str, Any]) -> list[Answered
     """Return the answers of each repeat: generated and written, or in the mode eval read from files."""
     repeats = range(settings["repeats"])
     if settings["mode"] == "eval":
-        return [_read(material, repeat) for repeat in repeats]
+        return [_read(material, repeat, blind=settings["blind"]) for repeat in repeats]
     build = _own_prompts(material)
     return [_generate(material, settings, build, repeat) for repeat in repeats]
 
@@ -77,7 +78,9 @@ def _generate(material: Material, settings: Mapping[str, Any], build: Build | No
         def generate(prompts: Iterable[Prompt]) -> Iterable[tuple[str, Answer]]:
             return bar_each(material.generator.generate(prompts, repeat), bar)
 
-        answers = Questioner(dataset, generate, system=settings["system_prompt"], build=build).answer(rows)
+        answers = Questioner(
+            dataset, generate, system=settings["system_prompt"], build=build, blind=settings["blind"]
+        ).answer(rows)
     answers.file, answers.notices = write_predictions(answers.rows, material.output, repeat, xlsx=settings["xlsx"])
     return answers
 
@@ -94,7 +97,7 @@ def _own_prompts(material: Material) -> Build | None:
     return None if dataset.keeps_prompts else build
 
 
-def _read(material: Material, repeat: int) -> AnsweredRows:
+def _read(material: Material, repeat: int, *, blind: str) -> AnsweredRows:
     """Read the predictions of an earlier run; a question without one has failed."""
     files = find_predictions(material.output, repeat)
     if not files:
@@ -106,7 +109,7 @@ def _read(material: Material, repeat: int) -> AnsweredRows:
     names = [entry.id for entry in material.manifest.entries]
     lost = [Failure(name, f"no prediction in {files[0].name}") for name in names if name not in rows]
     found = [rows[name] for name in names if name in rows]
-    return AnsweredRows(found, lost, files[0], _other_images(material, found))
+    return AnsweredRows(found, lost, files[0], [] if blind else _other_images(material, found))
 
 
 def _other_images(material: Material, rows: Iterable[Mapping[str, Any]]) -> list[Notice]:
@@ -122,7 +125,8 @@ def _other_images(material: Material, rows: Iterable[Mapping[str, Any]]) -> list
 class Questioner:
     """Puts the questions of a benchmark to a generator.
 
-    ``build`` is a model's own way to put them; without it, the benchmark's prompts are used.
+    ``build`` is a model's own way to put them; without it, the benchmark's prompts are used. ``blind`` leaves images
+    out, or shows others.
     """
 
     def __init__(
@@ -132,9 +136,11 @@ class Questioner:
         *,
         system: str = "",
         build: Build | None = None,
+        blind: str = "",
     ) -> None:
-        self.dataset, self.generate, self.build = dataset, generate, build
+        self.dataset, self.generate, self.build, self.blind = dataset, generate, build, blind
         self.system = (Message("system", (system,)),) if system else ()
+        self.hide: Callable[[Iterable[Message]], tuple[Message, ...]] = tuple
         self.failed: dict[str, str] = {}
         self.prompts: dict[str, tuple[str, list[str]]] = {}
         """The prompt's text and its images' digests, by the row's index."""
@@ -142,6 +148,8 @@ class Questioner:
     def answer(self, rows: Sequence[Record]) -> AnsweredRows:
         """Answer all rows; what has no usable prompt or no answer is listed as failed."""
         dialogues = self.dataset.info.benchmark.is_dialogue
+        if self.blind:
+            self.hide = self._hiding(rows)
         said = self._dialogues(rows) if dialogues else self._questions(rows)
         found = AnsweredRows()
         for row in rows:
@@ -172,12 +180,22 @@ class Questioner:
             "usage": dict(answers[-1].usage),
         }
 
+    def _hiding(self, rows: Sequence[Record]) -> Callable[[Iterable[Message]], tuple[Message, ...]]:
+        """Return what takes the images out of prompts, or puts others in their places."""
+        if self.blind == NO_IMAGES:
+            return without_images
+        made = [prompt for row in rows if (prompt := self._messages(row)) is not None]
+        return Swap(made)
+
+    def _prompt(self, row: Record) -> tuple[Message, ...]:
+        asked = to_messages(self.build(row), self.dataset.table.where(row)) if self.build else None
+        return (*self.system, *self.hide(asked if asked is not None else self.dataset.prompt(row)))
+
     def _messages(self, row: Record) -> tuple[Message, ...] | None:
         """Make a row's prompt; a row that has no usable one is a failure."""
         index = as_text(row["index"])
         try:
-            asked = to_messages(self.build(row), self.dataset.table.where(row)) if self.build else None
-            made = (*self.system, *(asked if asked is not None else self.dataset.prompt(row)))
+            made = self._prompt(row)
             parts = [part for message in made for part in message.parts]
             digests = [part.digest().hex() for part in parts if isinstance(part, ImageRef)]
         except DataError as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,7 +10,8 @@ from statistics import fmean, variance
 from typing import Any
 
 from eyechart.metrics.cells import Row, as_text, options_of
-from eyechart.scorers.scorer import JUDGE, UNDECIDED, UNREADABLE
+from eyechart.metrics.several_answers import Vote, consistency, pass_at, vote_at, worst_at
+from eyechart.scorers.scorer import JUDGE, LOST, UNDECIDED, UNREADABLE
 from eyechart.scorers.scoring import Scored, owner_of
 from eyechart.stats import mean_interval, widen_for_judges
 from eyechart.tasks.measured import measured
@@ -68,14 +68,32 @@ class QuestionScores:
         return len(set(self.units.values())) < len(self.units)
 
     @cached_property
-    def passes(self) -> dict[str, dict[str, float]]:
-        """Return pass@k of each question for k = 1, 2, 4, ... and all repeats: 1 - C(n - c, k) / C(n, k)."""
+    def repeated(self) -> dict[str, dict[str, float]]:
+        """Return what only several answers to a question tell, for k = 1, 2, 4, ... and all repeats.
+
+        The vote and the agreement of answers need answers that stand alone: not the rotations of a circular set.
+        """
         n = len(self.runs)
         if n < 2 or not self.first.scorer.binary:
             return {}
         ks = sorted({n, *(2**i for i in range(n.bit_length()) if 2**i <= n)})
         right = {name: round(value * n) for name, value in self.verdicts.items()}
-        return {f"pass@{k}": {name: 1 - math.comb(n - c, k) / math.comb(n, k) for name, c in right.items()} for k in ks}
+        found = {f"pass@{k}": {name: pass_at(n, c, k) for name, c in right.items()} for k in ks}
+        found |= {f"worst@{k}": {name: worst_at(n, c, k) for name, c in right.items()} for k in ks if k > 1}
+        votes = self._votes()
+        if votes.keys() != right.keys():
+            return found
+        found |= {f"vote@{k}": {name: vote_at(cast, k) for name, cast in votes.items()} for k in ks if k > 2}
+        return found | {"consistency": {name: consistency(cast) for name, cast in votes.items()}}
+
+    def _votes(self) -> dict[str, list[Vote]]:
+        """Return what all repeats say to each row; an answer that nobody could read is an abstention."""
+        votes: dict[str, list[Vote]] = {}
+        for run in self.runs:
+            for row, score in zip(run.rows, run.scores, strict=True):
+                said = None if score.rule in LOST else score.extracted
+                votes.setdefault(as_text(row["index"]), []).append(Vote(said, score.correct == 1))
+        return votes
 
     @cached_property
     def lost(self) -> dict[str, int]:
@@ -115,7 +133,7 @@ class QuestionScores:
         if self.verdicts:
             accuracy = replace(self.mean(self.verdicts, MeanOf("correct")), chance=scorer.chance(self.first.rows))
             metrics = dict.fromkeys(("accuracy", *scorer.means()), accuracy)
-            metrics |= {name: self.mean(values, MeanOf(name)) for name, values in self.passes.items()}
+            metrics |= {name: self.mean(values, MeanOf(name)) for name, values in self.repeated.items()}
             metrics |= dict(self._categories()) if self.by_category else {}
             if len(self.runs) > 1:
                 means = [fmean(run.units[name] for name in self.verdicts) for run in self.runs]
@@ -171,7 +189,7 @@ class QuestionScores:
                 record["hit"] = score.correct
             if len(each) > 1:
                 record["repeats"] = [one.get(index) for one in each]
-                record |= {name: values[index] for name, values in self.passes.items() if index in values}
+                record |= {name: values[index] for name, values in self.repeated.items() if index in values}
             if self.shared:
                 record["cluster"] = self.units.get(index, index)
             yield record

@@ -26,6 +26,7 @@ from eyechart.scorers.scoring import EXACT, Scored, check_scoring
 from eyechart.tasks.base import Material, Prediction, Task
 from eyechart.tasks.labelled import wants_full
 from eyechart.tasks.questions.answers import CUT, AnsweredRows, answers_of, questions_of
+from eyechart.tasks.questions.blind import controls_of
 from eyechart.tasks.questions.human import read_verdicts
 from eyechart.tasks.questions.judging import (
     PARTS,
@@ -45,6 +46,7 @@ SETTINGS: Mapping[str, Any] = {
     "extractor": "vlmeval",
     "metric": "",
     "repeats": 1,
+    "blind": "",
     "system_prompt": "",
     "judge_fallback": "",
     "judge_prompts": "",
@@ -115,10 +117,15 @@ class QuestionAnswering(Task):
                 raise UsageError(f"--{name} is for a judge, and there is none.", advice="Name one: --judge MODEL.")
         return {
             **chosen,
+            "blind": "",  # a control of its own
             "judge": judges if len(judges) > 1 else (judges or [EXACT])[0],
             "judge_prompts_digest": prompts.digest if judges else "",
             "metrics": options.get("metrics", "default"),
         }
+
+    def controls(self, options: Mapping[str, Any], settings: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
+        """Ask the same questions without the images, or with others, if that is wanted."""
+        return controls_of(settings, options.get("questions", {}).get("blind", ""))
 
     def others(self, options: Mapping[str, Any]) -> Mapping[str, ModelSpec]:
         """Name the judges, if there are some and something to judge."""
