@@ -15,6 +15,7 @@ from eyechart.datasets.choose import LanguageError
 from eyechart.datasets.registry import OpenDatasets
 from eyechart.datasets.resolve import resolve_dataset
 from eyechart.errors import DataError, UsageError, unknown_name
+from eyechart.like import OWN
 from eyechart.models.family import Family
 from eyechart.models.registry import family_of
 from eyechart.outputs import check_outputs, fill_output
@@ -151,6 +152,9 @@ def plan_jobs(
     planner, left_out = Planner(datasets), dict[str, LanguageError]()
     benchmarks: dict[tuple[str, str, str], PlannedBenchmark] = {}
     names = dataset_names(config)
+    notes = config.notes()
+    for note in notes:
+        say(note.message)
     if not config.skip_existing and _encodes(config, names[0]):
         for spec in model_specs(config, "encoder", str):  # before a dataset is opened, which may take a download
             planner.check(spec, "encoder")
@@ -169,7 +173,7 @@ def plan_jobs(
     roles = list(dict.fromkeys(benchmark.task.needs for benchmark in benchmarks.values()))
     models = zip(*(model_specs(config, role, say) for role in roles), strict=True)
     jobs = [
-        _job(config, model[roles.index(benchmark.task.needs)], benchmark)
+        replace(_job(config, model[roles.index(benchmark.task.needs)], benchmark), notes=notes)
         for model, benchmark in product(models, benchmarks.values())
     ]
     check_outputs(jobs)
@@ -197,6 +201,8 @@ def _job(config: Config, spec: ModelSpec, benchmark: PlannedBenchmark) -> Job:
     if task.needs == "generator":
         spec, label = with_generation(config, spec, dataset.name), short_name(spec)
     named = replace(spec, name=label) if label else spec
+    if config.like != OWN:
+        benchmark = replace(benchmark, settings={**benchmark.settings, "like": config.like})
     return benchmark.job(
         spec,
         fill_output(config.output or task.output, named, dataset.name, dataset.language, benchmark.task_name),
@@ -206,6 +212,7 @@ def _job(config: Config, spec: ModelSpec, benchmark: PlannedBenchmark) -> Job:
         on_error=config.on_error,
         min_success=task.min_success if config.min_success is None else config.min_success,
         thumbnails=config.thumbnails,
+        append=config.append,
         dump=tuple(name for name in ("classnames", "templates") if getattr(config, f"dump_{name}")),
     )
 
@@ -223,7 +230,7 @@ def dataset_spec(config: Config, name: str, language: str) -> DatasetSpec:
         "template_file": str(config.custom_template_file or ""),
         "allow_blank_classnames": config.allow_blank_classnames,
         "annotation_file": config.annotation_file,
-        "caption_cleaning": config.caption_cleaning,
+        "caption_cleaning": _cleaning(config, name),
         "cache_dir": config.wds_cache_dir,
         "offline": config.offline,
         "hub": config.dataset_hub or config.hub,
@@ -237,6 +244,15 @@ def dataset_spec(config: Config, name: str, language: str) -> DatasetSpec:
         limit=config.limit,
         options={key: value for key, value in options.items() if value},
     )
+
+
+def _cleaning(config: Config, name: str) -> str | None:
+    """Return how captions of a dataset are cleaned, by the name that the catalogue has for it."""
+    wanted = config.caption_cleaning
+    if isinstance(wanted, dict):
+        entry = load_catalogue(user_files(config.catalogue)).find(name)
+        wanted = wanted.get(entry.name if entry else name)
+    return None if wanted == "none" else wanted
 
 
 _TASK_KEYS = {"recall_k", "save_clf", "load_clfs", "seed", "batch_size", "metrics", "questions", "reranker"}

@@ -56,14 +56,22 @@ def model_specs(
                 model.family,
                 model.name,
                 model.pretrained,
-                # A wrong digit is worse than a slow run, and amp is one flag away.
-                "fp32" if config.precision == "auto" else config.precision,
+                _precision(config),
                 config.device,
                 options,
                 access_of(config, role),
             )
         )
     return specs
+
+
+def _precision(config: Config) -> str:
+    if config.precision == "half":
+        from eyechart.models.towers.torch_tools import choose_device
+
+        return "fp16" if choose_device(config.device).startswith("cuda") else "fp32"
+    # A wrong digit is worse than a slow run, and amp is one flag away.
+    return "fp32" if config.precision == "auto" else config.precision
 
 
 def with_generation(config: Config, spec: ModelSpec, benchmark: str) -> ModelSpec:
