@@ -11,10 +11,9 @@ from typing import Any
 
 from eyechart.config import Config
 from eyechart.datasets.catalogue import load_catalogue, user_files
-from eyechart.datasets.choose import LanguageError
 from eyechart.datasets.registry import OpenDatasets
 from eyechart.datasets.resolve import resolve_dataset
-from eyechart.errors import DataError, UsageError, unknown_name
+from eyechart.errors import DataError, LanguageError, UsageError, unknown_name
 from eyechart.like import OWN
 from eyechart.models.family import Family
 from eyechart.models.registry import family_of

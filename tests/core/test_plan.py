@@ -117,6 +117,23 @@ def test_what_cannot_work_is_refused_before_any_work(data, settings, message):
         plan(**settings)
 
 
+def test_a_language_that_a_dataset_lacks_is_left_out_and_told(data):
+    """Webdatasets and folders as much as names of the catalogue: one pair must not refuse the whole run."""
+    (data / "plain" / "cat").mkdir(parents=True)
+    (data / "plain" / "cat" / "1.png").write_bytes(png())
+    said = []
+
+    jobs = plan_jobs(
+        make_config({**TINY, "dataset": ["wds/vtab-x", "plain", "demo/garments"], "dataset_root": "data/{dataset}",
+                     "language": ["en", "de"], "output": "{dataset}_{language}.json"}),
+        said.append,
+    )  # fmt: skip
+
+    pairs = [(job.dataset.name, job.dataset.language) for job in jobs]
+    assert pairs == [("wds/vtab-x", "en"), ("plain", "en"), ("demo/garments", "en"), ("demo/garments", "de")]
+    assert [line.startswith("Left out: ") and "'de'" in line for line in said] == [True, True]
+
+
 def test_a_template_without_place_for_the_class_is_refused(data):
     (data / "data" / "vtab-x" / "zeroshot_classification_templates.txt").write_text("a photo\n")
 

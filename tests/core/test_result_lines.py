@@ -30,7 +30,7 @@ def save(this, value=0.5, records=("x",), identity=NOW):
 
 
 def lines(path):
-    return [json.loads(line) for line in path.read_text().splitlines()]
+    return [json.loads(line) for line in path.read_text().splitlines() if line]
 
 
 @pytest.fixture

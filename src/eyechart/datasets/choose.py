@@ -9,7 +9,7 @@ from typing import Any
 
 from eyechart.datasets.catalogue import Catalogue, CatalogueEntry, Source
 from eyechart.datasets.layout import is_present, is_url, is_webdataset, no_such_split
-from eyechart.errors import DataError, UsageError
+from eyechart.errors import DataError, LanguageError, UsageError
 from eyechart.languages import canonical, find_same, name_of
 
 HUBS = {
@@ -129,10 +129,6 @@ def _own_language(entry: CatalogueEntry, language: str, options: Mapping[str, An
     raise LanguageError(
         f"{entry.name} is not available in {language!r} ({name_of(language)}).", advice=f"It has {shown}{more}."
     )
-
-
-class LanguageError(UsageError):
-    """A dataset does not have the language that was asked for; another one is never used instead."""
 
 
 def _nothing_there(

@@ -73,7 +73,8 @@ def check_owner(job: Job) -> None:
     others = [names for body in found.bodies if (names := identity_of(body)) != job.names]
     if others:
         raise ResultError(
-            f"{job.output} holds the result of {' '.join(filter(None, others[0]))}, not of {job.title}, and is not written over.",
+            f"{job.output} holds the result of {' '.join(filter(None, others[0]))}, not of {job.title}, and is not "
+            "written over.",
             advice="Put {dataset}, {model}, {pretrained}, {language} or {task} into --output, move that file, or keep "
             "several results in one file: --append.",
         )
