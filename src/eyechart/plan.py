@@ -12,7 +12,7 @@ from typing import Any
 from eyechart.config import Config
 from eyechart.datasets.catalogue import load_catalogue, user_files
 from eyechart.datasets.registry import OpenDatasets
-from eyechart.datasets.resolve import resolve_dataset
+from eyechart.datasets.resolve import TABLES, resolve_dataset
 from eyechart.errors import DataError, LanguageError, UsageError, unknown_name
 from eyechart.like import OWN
 from eyechart.models.family import Family
@@ -219,7 +219,12 @@ def _job(config: Config, spec: ModelSpec, benchmark: PlannedBenchmark) -> Job:
 def dataset_names(config: Config) -> list[str]:
     """Return the names of all datasets, collections and list files expanded, each once."""
     catalogue = load_catalogue(user_files(config.catalogue))
-    return list(dict.fromkeys(name for entry in list_entries(config.dataset) for name in catalogue.expand(entry)))
+
+    def known(name: str) -> bool:
+        return Path(name).suffix in TABLES or name in catalogue.collections or catalogue.find(name) is not None
+
+    entries = list_entries(config.dataset, known)
+    return list(dict.fromkeys(name for entry in entries for name in catalogue.expand(entry)))
 
 
 def dataset_spec(config: Config, name: str, language: str) -> DatasetSpec:

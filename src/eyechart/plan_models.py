@@ -11,6 +11,7 @@ from typing import Any
 
 from eyechart.config import Config, make_config
 from eyechart.errors import UsageError, nearest
+from eyechart.io.untrusted import is_file, read_text, split_lines
 from eyechart.models.access import Access
 from eyechart.models.family import check_options
 from eyechart.models.model_collections import collection_names, expand_collection
@@ -117,12 +118,12 @@ def model_options(config: Config) -> dict[str, Any]:
     return {**own, **{key: value for key, value in named.items() if value}}
 
 
-def list_entries(names: Iterable[str]) -> Iterator[str]:
-    """Yield names; a text file stands for the names in it, one a line."""
+def list_entries(names: Iterable[str], known: Callable[[str], object] = lambda _: False) -> Iterator[str]:
+    """Yield names; a file stands for the names in it, one a line, unless its own name is known for something else."""
     for name in names:
         path = Path(name)
-        if path.suffix == ".txt" and path.is_file():
-            lines = (line.strip() for line in path.read_text(encoding="utf-8").split("\n"))
+        if not known(name) and is_file(path):
+            lines = (line.strip() for line in split_lines(read_text(path, UsageError)))
             yield from (line for line in lines if line and not line.startswith("#"))
         else:
             yield name
