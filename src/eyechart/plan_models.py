@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -57,7 +58,7 @@ def model_specs(
                 model.family,
                 model.name,
                 model.pretrained,
-                _precision(config),
+                _precision(config, FAMILIES[role].load(model.family)),
                 config.device,
                 options,
                 access_of(config, role),
@@ -66,13 +67,16 @@ def model_specs(
     return specs
 
 
-def _precision(config: Config) -> str:
-    if config.precision == "half":
-        from eyechart.models.towers.torch_tools import choose_device
+def _precision(config: Config, family: type) -> str:
+    """Resolve ``half``, and ``auto``: float32 (a wrong digit is worse than a slow run) unless a family knows better."""
+    wanted: str = getattr(family, "auto_precision", "fp32") if config.precision == "auto" else config.precision
+    if wanted != "half":
+        return wanted
+    if config.device == "cpu" or find_spec("torch") is None:
+        return "fp32"
+    from eyechart.models.towers.torch_tools import choose_devices
 
-        return "fp16" if choose_device(config.device).startswith("cuda") else "fp32"
-    # A wrong digit is worse than a slow run, and amp is one flag away.
-    return "fp32" if config.precision == "auto" else config.precision
+    return "fp16" if all(device.startswith("cuda") for device in choose_devices(config.device)) else "fp32"
 
 
 def with_generation(config: Config, spec: ModelSpec, benchmark: str) -> ModelSpec:
