@@ -262,8 +262,8 @@ def _cleaning(config: Config, name: str) -> str | None:
 _TASK_KEYS = {"recall_k", "save_clf", "load_clfs", "seed", "batch_size", "metrics", "questions", "reranker"}
 _PER_DATASET = ("train_split", "val_split", "val_proportion")
 TASK_FLAGS = frozenset({
-    *_PER_DATASET, "folds", "fewshot_k", "fewshot_epochs", "fewshot_lr", "fewshot_curve", "fewshot_repeats", "knn_k",
-    "normalize", "caption_prompt", "prompt_sensitivity", "merge_duplicate_classes",
+    *_PER_DATASET, "folds", "fewshot_k", "fewshot_epochs", "fewshot_lr", "fewshot_curve", "fewshot_repeats",
+    "fewshot_draw", "knn_k", "normalize", "caption_prompt", "prompt_sensitivity", "merge_duplicate_classes",
 })  # fmt: skip
 """Task options that are flags of the command: they may be there for another task."""
 

@@ -160,7 +160,13 @@ def _probe(parser: argparse.ArgumentParser) -> None:
     add("--fewshot_epochs", type=int, default=10, help="epochs")
     add("--fewshot_lr", type=float, default=0.1, help="learning rate")
     add("--fewshot_curve", nargs="+", type=int, help="also learn from these numbers of images per class")
-    add("--fewshot_repeats", type=int, default=3, help="draws that each point of that curve is a mean of")
+    add("--fewshot_repeats", type=int, default=3, help="draws of few images whose spread is told")
+    add(
+        "--fewshot_draw",
+        default=LEFT_OPEN,
+        choices=["eyechart", "clip_benchmark"],
+        help="whose random order the images are taken in (default: eyechart)",
+    )
     add("--knn_k", type=int, default=20, help="neighbours that vote in the task knn")
     add("--normalize", nargs="?", type=_flag, const=True, default=True, help="scale features to unit length")
     add("--feature_root", default="features", help="accepted; features live in the embedding store")
