@@ -10,6 +10,7 @@ from typing import Any
 from eyechart.datasets.catalogue import Catalogue, CatalogueEntry, Source
 from eyechart.datasets.layout import is_present, is_url, is_webdataset, no_such_split
 from eyechart.errors import DataError, LanguageError, UsageError
+from eyechart.io.hub_cache import cached_snapshot
 from eyechart.languages import canonical, find_same, name_of
 
 HUBS = {
@@ -89,6 +90,10 @@ def _choose(
     for source in fitting:
         if source.present and is_present(Path(root), source.present):
             return source, root
+    for source in fitting:
+        cached = cached_snapshot("datasets", source.settings["cached"]) if source.settings.get("cached") else None
+        if cached is not None and is_present(cached, source.present):
+            return source, str(cached)
     for source in fitting:
         address = hub_address(source, options)
         if address:
