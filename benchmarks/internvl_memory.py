@@ -1,5 +1,7 @@
 """Peak memory of loading InternVL: at most the network and one shard. Random weights in the published layout.
 
+    make internvl-memory
+
 Each measurement is a process of its own: the peak of its resident memory while `load` runs, above what it held before
 (with the libraries imported and a tiny model loaded once).
 """
@@ -36,6 +38,7 @@ def config_of(gigabytes: float) -> dict[str, object]:
 def write(folder: Path, config: dict[str, object], shards: int, form: str) -> None:
     """Write random weights."""
     import numpy as np
+
     from support.internvl import folder_parameters, write_folder
 
     random = np.random.default_rng(0)
@@ -68,7 +71,8 @@ def measure(folder: Path, tiny: Path, precision: str) -> dict[str, float]:
     }
 
 
-def main() -> None:
+def main() -> int:
+    """Measure every form in every precision, and say whether the limit holds."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--gigabytes", type=float, default=1.0, help="of weights in float16")
     parser.add_argument("--shards", type=int, default=5)
@@ -79,7 +83,8 @@ def main() -> None:
     if args.child:
         folder, tiny, precision = args.child
         print(json.dumps(measure(Path(folder), Path(tiny), precision)))
-        return
+        return 0
+    held = True
     with tempfile.TemporaryDirectory() as place:
         tiny = Path(place, "tiny")
         write(tiny, config_of(0), 1, "bin")
@@ -91,8 +96,11 @@ def main() -> None:
                 command = [sys.executable, __file__, "--child", str(folder), str(tiny), precision]
                 child = subprocess.run(command, capture_output=True, text=True, check=True)
                 found = {"form": form, "precision": precision, "files": sum(sizes), "largest_shard": max(sizes)}
-                print(json.dumps(found | json.loads(child.stdout)), flush=True)
+                found |= json.loads(child.stdout)
+                held &= found["peak"] <= found["network"] + found["largest_shard"]
+                print(json.dumps(found), flush=True)
+    return 0 if held else 1
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -214,6 +214,15 @@ def test_half_precision_holds_half_precision_weights(zoo):
     assert {parameter.dtype for parameter in half.model.parameters()} == {torch.float16}
 
 
+@pytest.mark.parametrize("name", ["internvl_g_retrieval_hf", "internvl_c_retrieval"])
+def test_mixed_precision_gives_nearly_the_same_vectors(zoo, name):
+    exact, mixed = zoo.encoder(name), load(dataclasses.replace(zoo.case(name).spec, precision="amp"))
+    pixels = np.stack([exact.prepare_image(image) for image in photos()[:2]])
+
+    np.testing.assert_allclose(unit(mixed.encode_images(pixels)), unit(exact.encode_images(pixels)), atol=0.03)
+    np.testing.assert_allclose(unit(mixed.encode_texts(TEXTS)), unit(exact.encode_texts(TEXTS)), atol=0.03)
+
+
 @pytest.mark.parametrize(("gpus", "precision"), [(0, "fp32"), (1, "fp16")])
 def test_a_gpu_computes_in_float16_unless_told_otherwise(monkeypatch, gpus, precision):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)

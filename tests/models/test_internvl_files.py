@@ -3,7 +3,11 @@
 import copy
 import json
 import shutil
+import subprocess
+import sys
 import time
+import weakref
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,8 +15,12 @@ import torch
 
 from eyechart.cli import main
 from eyechart.errors import ModelError, UnknownNameError, UsageError
-from eyechart.models.internvl.encoder import InternVLFamily
+from eyechart.models.internvl import weights as weights_module
+from eyechart.models.internvl.family import InternVLFamily
+from eyechart.models.resolve import resolve_model
+from eyechart.models.towers.checkpoints import read_state
 from eyechart.types import ModelSpec
+from support.hub_server import hub_serving
 from support.internvl import (
     SMALL,
     SMALL_FILE,
@@ -24,6 +32,11 @@ from support.internvl import (
 )
 from support.zoo import load
 
+sys.path.insert(0, str(Path(__file__).parent.parent.parent / "benchmarks"))
+import internvl_memory
+
+NOISE = 2e7
+"""Bytes that a process takes and gives back beside the weights."""
 FOLDER, FILE = "internvl_g_retrieval_hf", "internvl_c_retrieval"
 SHARD = "pytorch_model-00002-of-00003.bin"
 
@@ -219,6 +232,64 @@ def test_llamas_config_beside_the_tokenizer_of_a_file_is_part_of_the_identity(tm
     (tmp_path / "chinese_alpaca_lora_7b" / "config.json").write_text("{}")
 
     assert family.identity(spec) != before
+
+
+def test_only_one_shard_is_in_memory_at_a_time(tmp_path, monkeypatch):
+    alive = weakref.WeakSet()
+    folder = write_folder(tmp_path / "model", shards=5)
+
+    def watched(path):
+        assert not alive, "the shard before this one is still there"
+        state = read_state(path)
+        alive.update(state.values())
+        return state
+
+    monkeypatch.setattr(weights_module, "read_state", watched)
+    assert load_folder(folder).encode_texts(["a cat"]).shape == (1, 24)
+
+
+def test_the_peak_of_loading_is_the_network_and_one_shard(tmp_path):
+    config = internvl_memory.config_of(0.06)
+    internvl_memory.write(tmp_path / "large", config, 8, "bin")
+    internvl_memory.write(tmp_path / "tiny", internvl_memory.config_of(0), 1, "bin")
+    command = [sys.executable, internvl_memory.__file__, "--child", tmp_path / "large", tmp_path / "tiny", "fp32"]
+
+    found = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+    shards = [path.stat().st_size for path in (tmp_path / "large").glob("*.bin")]
+    assert found["network"] > 1e8
+    assert found["peak"] < found["network"] + max(shards) + NOISE < found["network"] + sum(shards)
+
+
+def test_the_folder_as_a_model_is_told_the_names_to_choose_from(whole):
+    with pytest.raises(UsageError, match="--model internvl_g_retrieval_hf --pretrained"):
+        resolve_model(str(whole))
+
+
+def test_a_path_that_looks_like_a_hub_id_is_not_asked_for_on_a_hub(tmp_path, monkeypatch):
+    (tmp_path / "pretrained").mkdir()
+    monkeypatch.chdir(tmp_path)
+
+    with pytest.raises(ModelError, match="There is no folder pretrained/InternVL-14B-224px"):
+        load(ModelSpec("internvl", FOLDER, "pretrained/InternVL-14B-224px"))
+
+
+@pytest.mark.parametrize("hub", ["huggingface", "modelscope"])
+def test_a_hub_id_is_downloaded_and_known_afterwards(whole, tmp_path, monkeypatch, hub):
+    shutil.copytree(whole, tmp_path / "hub" / "OpenGVLab" / "InternVL-14B-224px")
+    options = {"hub": hub, "cache_dir": str(tmp_path / "cache")}
+    spec = ModelSpec("internvl", FOLDER, "OpenGVLab/InternVL-14B-224px", options=options)
+    monkeypatch.chdir(tmp_path)
+    with hub_serving(tmp_path / "hub") as server:
+        monkeypatch.setenv("HF_ENDPOINT", server.url)
+        monkeypatch.setenv("MODELSCOPE_ENDPOINT", server.url)
+        monkeypatch.setenv("MODELSCOPE_HOME", str(tmp_path / "modelscope"))
+        monkeypatch.setenv("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+        assert InternVLFamily().identity(spec) is None
+        encoder = load(spec)
+
+    assert encoder.card.fingerprint == load_folder(whole).card.fingerprint
+    assert InternVLFamily().identity(spec) is not None
 
 
 def test_info_shows_the_model_without_naming_its_family(whole, capsys):

@@ -23,12 +23,20 @@ ACTIVATIONS = {
 Angles = tuple[torch.Tensor, torch.Tensor]
 
 
+class RmsNorm(nn.RMSNorm):  # type: ignore[misc]  # torch is optional, so untyped
+    """Normalises in the type of its weights, also where autocast made the input smaller."""
+
+    def forward(self, states: torch.Tensor) -> torch.Tensor:
+        """Normalise the last axis."""
+        return super().forward(states.to(self.weight.dtype))
+
+
 class VisionLayer(nn.Module):  # type: ignore[misc]  # torch is optional, so untyped
     """Pre-norm transformer block with a learned scale on each branch."""
 
     def __init__(self, tower: Tower, qkv_bias: bool, qk_norm: bool) -> None:
         super().__init__()
-        self.norm1, self.norm2 = nn.RMSNorm(tower.width, tower.eps), nn.RMSNorm(tower.width, tower.eps)
+        self.norm1, self.norm2 = RmsNorm(tower.width, tower.eps), RmsNorm(tower.width, tower.eps)
         self.attn = VisionAttention(tower, qkv_bias, qk_norm)
         self.mlp = nn.ModuleDict(
             {"fc1": nn.Linear(tower.width, tower.hidden), "fc2": nn.Linear(tower.hidden, tower.width)}
@@ -49,7 +57,7 @@ class VisionAttention(nn.Module):  # type: ignore[misc]  # torch is optional, so
         super().__init__()
         self.heads = tower.heads
         self.qkv = nn.Linear(tower.width, 3 * tower.width, bias=qkv_bias)
-        self.q_norm, self.k_norm = (nn.RMSNorm(tower.width, tower.eps) if qk_norm else nn.Identity() for _ in range(2))
+        self.q_norm, self.k_norm = (RmsNorm(tower.width, tower.eps) if qk_norm else nn.Identity() for _ in range(2))
         self.proj = nn.Linear(tower.width, tower.width)
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
@@ -67,8 +75,8 @@ class TextLayer(nn.Module):  # type: ignore[misc]  # torch is optional, so untyp
         self.self_attn = TextAttention(tower)
         self.cross_attn = ImageAttention(tower, vision_width) if vision_width else None
         self.mlp = GatedMlp(tower)
-        self.input_layernorm = nn.RMSNorm(tower.width, tower.eps)
-        self.post_attention_layernorm = nn.RMSNorm(tower.width, tower.eps)
+        self.input_layernorm = RmsNorm(tower.width, tower.eps)
+        self.post_attention_layernorm = RmsNorm(tower.width, tower.eps)
 
     def forward(
         self,
@@ -111,7 +119,7 @@ class ImageAttention(nn.Module):  # type: ignore[misc]  # torch is optional, so 
         self.heads = tower.heads
         self.q_proj, self.o_proj = (nn.Linear(tower.width, tower.width, bias=False) for _ in range(2))
         self.k_proj, self.v_proj = (nn.Linear(vision_width, tower.width, bias=False) for _ in range(2))
-        self.norm1, self.norm2 = nn.RMSNorm(tower.width, tower.eps), nn.RMSNorm(vision_width, tower.eps)
+        self.norm1, self.norm2 = RmsNorm(tower.width, tower.eps), RmsNorm(vision_width, tower.eps)
 
     def forward(self, states: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
         """Look at the image."""

@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn import functional
 
 from eyechart.errors import ModelError, first_line
-from eyechart.models.internvl.blocks import AttentionPool, TextLayer, VisionLayer, rotary
+from eyechart.models.internvl.blocks import AttentionPool, RmsNorm, TextLayer, VisionLayer, rotary
 from eyechart.models.internvl.sizes import Sizes
 
 CROSSED = 96
@@ -103,7 +103,7 @@ class TextTower(nn.Module):  # type: ignore[misc]  # torch is optional, so untyp
         self.embed_tokens = nn.Embedding(sizes.words, text.width)
         crossing = [bool(sizes.queries) and number % every == 0 for number in range(text.layers)]
         self.layers = nn.ModuleList(TextLayer(text, sizes.vision.width if crosses else 0) for crosses in crossing)
-        self.norm = nn.RMSNorm(text.width, text.eps)
+        self.norm = RmsNorm(text.width, text.eps)
 
     def forward(
         self, states: torch.Tensor, *, mask: torch.Tensor | None = None, seen: torch.Tensor | None = None

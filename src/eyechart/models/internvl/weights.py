@@ -74,16 +74,19 @@ def fill(
     layers = [called(layer) for layer in _lora_layers(network)]
     pairs = {f"{layer}.lora_{letter}.weight" for layer in layers for letter in "AB"}
     missing, spare, added = {*places, *pairs}, [], {}
+
+    def take(path: Path, name: str, tensor: torch.Tensor) -> None:
+        if name in places:
+            _put(tensor, places[name], f"{path}: {name}")
+        elif name in pairs:
+            added[name] = tensor
+        elif not UNUSED.search(name):
+            spare.append(name)
+        missing.discard(name)
+
     for path, state in shards:
         while state:
-            name, tensor = state.popitem()
-            if name in places:
-                _put(tensor, places[name], path, name)
-            elif name in pairs:
-                added[name] = tensor
-            elif not UNUSED.search(name):
-                spare.append(name)
-            missing.discard(name)
+            take(path, *state.popitem())
     if missing:
         raise ModelError(
             f"{source} has no weights for {len(missing)} parts of InternVL ({some(sorted(missing))}).",
@@ -92,9 +95,9 @@ def fill(
     for layer in layers:
         down, up = added.pop(f"{layer}.lora_A.weight"), added.pop(f"{layer}.lora_B.weight")
         _merge(places[f"{layer}.weight"], down, up, f"{source}: {layer}")
-    return (
-        [f"{len(spare)} weights of the checkpoint have no place in the model ({some(sorted(spare))})."] if spare else []
-    )
+    if not spare:
+        return []
+    return [f"{len(spare)} weights of the checkpoint have no place in the model ({some(sorted(spare))})."]
 
 
 def _indexed(index: Path) -> list[Path]:
@@ -110,11 +113,11 @@ def _indexed(index: Path) -> list[Path]:
     return files
 
 
-def _put(tensor: torch.Tensor, place: torch.Tensor, path: Path, name: str) -> None:
+def _put(tensor: torch.Tensor, place: torch.Tensor, what: str) -> None:
     """Copy a weight to its place, in the place's precision."""
-    _check_shape(tensor, place.shape, f"{path}: {name}")
+    _check_shape(tensor, place.shape, what)
     place.copy_(tensor)
-    _check_finite(place, f"{path}: {name}")
+    _check_finite(place, what)
 
 
 def _check_shape(tensor: torch.Tensor, shape: torch.Size, what: str) -> None:
