@@ -169,6 +169,17 @@ def test_the_same_through_eyechart_as(page, monkeypatch):
     assert own.result.metrics == results(folder)[own.result.identity].metrics
 
 
+def test_models_in_one_file_are_compared_on_what_they_have_in_common(page, monkeypatch, capsys):
+    monkeypatch.chdir(page[0])
+
+    code = main(["compare", "result.json", "result_g.json", "--baseline", "internvl_c_retrieval", "--json"])
+
+    said = capsys.readouterr()
+    assert code == 0
+    assert [one["model"].split()[0] for one in json.loads(said.out)["comparisons"]] == ["internvl_g_retrieval_hf"]
+    assert "left out: internvl_c_classification" in said.err
+
+
 def test_the_report_shows_them_beside_the_published_ones(page, monkeypatch):
     folder, _ = page
     monkeypatch.chdir(folder)

@@ -90,6 +90,14 @@ def test_the_peer_s_precision_and_draw():
     assert flags("--like", "clip_benchmark", "--fewshot_draw", "eyechart").task_options["fewshot_draw"] == "eyechart"
 
 
+def test_machines_of_a_cluster_do_not_share_a_file(caption_sets, capsys):
+    words = "--model_type onnx --model eyechart-tiny --pretrained eyechart-tiny --append --engine ray --output r.json"
+    data = ["--dataset", "wds/flickr30k", "wds/other", "--dataset_root", "data/{dataset}"]
+
+    assert main(["eval", *words.split(), *data]) == 2
+    assert "several machines" in capsys.readouterr().err
+
+
 def test_an_unknown_style_is_refused():
     with pytest.raises(UsageError, match="like"):
         make_config({"like": "internvt"})

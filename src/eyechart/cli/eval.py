@@ -91,7 +91,11 @@ def add_model_flags(group: argparse._ArgumentGroup) -> None:
 def _how(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("how")
     add = group.add_argument
-    add("--like", choices=["eyechart", "clip_benchmark", "internvl"], help="whose defaults hold (internvl's: internvl)")
+    add(
+        "--like",
+        choices=["eyechart", "clip_benchmark", "internvl"],
+        help="whose defaults hold; for its own models, internvl's",
+    )
     add("--recall_k", nargs="+", type=int, default=LEFT_OPEN, help="k of retrieval recall@k (default: 5)")
     add("--metrics", default="default", choices=["default", "full"], help="full adds the less common ones")
     add("--caption_prompt", help="what captioning and image_caption tell a model that takes prompts")
@@ -294,6 +298,11 @@ def run(args: argparse.Namespace) -> int:
         from eyechart.engine.ranks import rank_and_size, share_of
 
         jobs = share_of(jobs, *rank_and_size())
+    if args.engine == "ray" and len({job.output for job in jobs}) < len(jobs):
+        raise UsageError(
+            "--engine ray: several machines cannot safely add lines to one file.",
+            advice="Put {dataset}, {model}, {pretrained}, {language} or {task} into --output.",
+        )
     reports = []
     folder = jobs[0].output.parent if jobs else Path()
     with ProgressFile(choose_progress(quiet=args.quiet), folder, len(jobs)) as progress:
