@@ -14,7 +14,7 @@ from eyechart.datasets.catalogue import load_catalogue, user_files
 from eyechart.datasets.registry import OpenDatasets
 from eyechart.datasets.resolve import TABLES, resolve_dataset
 from eyechart.errors import DataError, LanguageError, UsageError, unknown_name
-from eyechart.like import OWN
+from eyechart.like import OWN, STYLES
 from eyechart.models.family import Family
 from eyechart.models.registry import family_of
 from eyechart.outputs import check_outputs, fill_output
@@ -168,7 +168,8 @@ def plan_jobs(
             left_out.setdefault(f"{name} ({language})", error)
     if left_out and not benchmarks:
         raise next(iter(left_out.values()))
-    _check_options(config.task_options, frozenset().union(*(benchmark.asked for benchmark in benchmarks.values())))
+    asked = frozenset().union(*(benchmark.asked for benchmark in benchmarks.values()))
+    _check_options(config.task_options, asked | STYLES[config.like].get("task_options", {}).keys())
     roles = list(dict.fromkeys(benchmark.task.needs for benchmark in benchmarks.values()))
     models = zip(*(model_specs(config, role, say) for role in roles), strict=True)
     jobs = [
