@@ -21,6 +21,7 @@ from eyechart.tasks.base import Task
 from eyechart.tasks.registry import load_task
 from support.data import png, write_classification
 from support.doc_pages import PAGES, PROGRAMS, ROOT, blocks, commands
+from support.seed_models import write_seed_models
 
 LAUNCHERS = {"srun": 3}
 """How many words a launcher takes before the program that it starts."""
@@ -37,24 +38,31 @@ def skipped():
                         yield pytest.param(program, words, id=f"{page.relative_to(ROOT)} {' '.join(words)[:60]}")
 
 
-@pytest.fixture
-def there(tmp_path, monkeypatch):
+@pytest.fixture(scope="module")
+def supposed(tmp_path_factory):
     """Write what the examples suppose to be there."""
-    monkeypatch.chdir(tmp_path)
+    place = tmp_path_factory.mktemp("examples")
     for name in ("cat", "dog"):
-        (tmp_path / "photos" / name).mkdir(parents=True)
-        (tmp_path / "photos" / name / "1.png").write_bytes(png())
+        (place / "photos" / name).mkdir(parents=True)
+        (place / "photos" / name / "1.png").write_bytes(png())
     for name in ("cifar10", "cifar100"):
-        write_classification(tmp_path / "data" / f"wds_{name}")
-    (tmp_path / "models.txt").write_text("ViT-B-32,openai\nViT-L-14,laion400m_e32\n")
-    shutil.copytree(model_folder(), tmp_path / "exported")
-    (tmp_path / "runs").mkdir()
-    (tmp_path / "runs" / "epoch_32.pt").write_bytes(b"weights")
+        write_classification(place / "data" / f"wds_{name}")
+    (place / "models.txt").write_text("ViT-B-32,openai\nViT-L-14,laion400m_e32\n")
+    shutil.copytree(model_folder(), place / "exported")
+    (place / "runs").mkdir()
+    (place / "runs" / "epoch_32.pt").write_bytes(b"weights")
+    write_seed_models(place / "pretrained")
     for folder in ("my_retrieval_data", "outputs/stand-in-vlm/demo_scenes/retrieval_data"):
-        (tmp_path / folder / "qrels").mkdir(parents=True)
-        (tmp_path / folder / "corpus.jsonl").write_text('{"_id": "1", "text": "a cat"}\n')
-        (tmp_path / folder / "queries.jsonl").write_text('{"_id": "q", "text": "cat"}\n')
-        (tmp_path / folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq\t1\t1\n")
+        (place / folder / "qrels").mkdir(parents=True)
+        (place / folder / "corpus.jsonl").write_text('{"_id": "1", "text": "a cat"}\n')
+        (place / folder / "queries.jsonl").write_text('{"_id": "q", "text": "cat"}\n')
+        (place / folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq\t1\t1\n")
+    return place
+
+
+@pytest.fixture
+def there(supposed, monkeypatch):
+    monkeypatch.chdir(supposed)
 
 
 @pytest.mark.parametrize(("program", "words"), list(skipped()))
@@ -63,7 +71,7 @@ def test_the_example_can_be_read(there, program, words):
     if words[0] != "eval":
         return
     config = make_config(settings_of(args))
-    outputs, here = [], True
+    outputs, here, planner = [], True, Planner()
     for name, language in product(dataset_names(config), config.language):
         spec = dataset_spec(config, name, language)
         here = here and spec.reader != "questions" and Path(spec.root).exists()
@@ -71,7 +79,7 @@ def test_the_example_can_be_read(there, program, words):
         role = task.needs if task else "generator" if spec.reader == "questions" else "encoder"
         for model in model_specs(config, role, str):
             if config.hub is None and "/" not in model.name:  # others are looked up on a hub
-                Planner().check(model, role)
+                planner.check(model, role)
             outputs.append(fill_output(config.output or Task.output, model, name, language, config.task[0]))
     assert outputs
     assert len(set(outputs)) == len(outputs)
