@@ -133,9 +133,11 @@ def test_captions_are_cleaned_by_the_name_of_the_dataset(caption_sets):
 
     jobs = plan_jobs(make_config(settings), str)
     by_flag = plan_jobs(make_config({**settings, "caption_cleaning": "internvl"}), str)
+    none = plan_jobs(make_config({**settings, "caption_cleaning": "none"}), str)
 
     assert [job.dataset.options.get("caption_cleaning") for job in jobs] == ["internvl", "internvl", None]
     assert [job.dataset.options.get("caption_cleaning") for job in by_flag] == ["internvl"] * 3
+    assert [job.dataset.options.get("caption_cleaning") for job in none] == [None] * 3
 
 
 def test_a_run_tells_and_records_what_the_style_changed(caption_sets, capsys):
