@@ -84,7 +84,8 @@ def skipped(job: Job, session: Session) -> JobReport | None:
     done, why = find_done(job, session)
     if done is not None:
         return JobReport(job, result=done, error=check_complete(done, job.min_success), skipped=True)
-    session.progress.say(f"Not skipped: {why}")
+    if why:
+        session.progress.say(f"Not skipped: {why}")
     return None
 
 
@@ -111,7 +112,7 @@ def run_job(job: Job, session: Session) -> Result:
         manifest=manifest,
         model=model,
         open_split=partial(session.manifest, job),
-        output=job.output,
+        output=job.place,
         open_other=partial(session.behind_store, job, task, watch),
         others=tuple(job.others),
         device=job.model.device.partition(",")[0],
@@ -132,7 +133,7 @@ def run_job(job: Job, session: Session) -> Result:
             card=model.model.known_card,
             outcome=outcome,
             counts=_counts(manifest, prediction),
-            notices=(*manifest.notices, *model.notices(), *outcome.notices),
+            notices=(*job.notes, *manifest.notices, *model.notices(), *outcome.notices),
             failures=[asdict(failure) for failure in (*manifest.failures, *prediction.failures)],
             profile=watch.seconds() | {"total": round(time.perf_counter() - start, 4)},
             measures=task.measures or task.name.replace("_", " "),
@@ -142,7 +143,7 @@ def run_job(job: Job, session: Session) -> Result:
         )
     )
     records = with_thumbnails(outcome.records, manifest.samples(), job.thumbnails)
-    return write_result(result, records, job.output)
+    return write_result(result, records, job.output, place=job.place if job.append else None)
 
 
 def _circumstances(model: Stored, watch: Stopwatch) -> dict[str, Any]:

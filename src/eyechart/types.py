@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -370,6 +371,25 @@ class Job:
     """Small images of this many mistakes are kept in the records."""
     dump: tuple[str, ...] = ()
     """What of the prompts goes into the result: ``classnames``, ``templates``."""
+    append: bool = False
+    """The result is added to its output as a line, beside those of other jobs."""
+    notes: tuple[Notice, ...] = ()
+    """What the result says of how it was planned."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Say what the result is of: dataset, model, pretrained, task and language."""
+        model = self.label or self.model.name
+        return (self.dataset.name, model, self.model.pretrained, self.task, self.dataset.language)
+
+    @property
+    def place(self) -> Path:
+        """Return where the result would be if it were alone: what belongs to it is named after that."""
+        if not self.append:
+            return self.output
+        words = re.sub(r"[^\w.-]+", "-", f"{self.dataset.name}_{self.dataset.language}_{self.task}")[-100:]
+        name = f"{self.output.name.removesuffix('.json')}.{words}.{digest_json(self.names)[:8]}.json"
+        return self.output.with_name(name)
 
     @property
     def title(self) -> str:

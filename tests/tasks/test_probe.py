@@ -12,6 +12,7 @@ from eyechart.io.files import cache_root
 from eyechart.metrics.vectors import unit
 from eyechart.models.lazy import LazyModel
 from eyechart.models.onnx.encoder import OnnxFamily
+from eyechart.tasks.probes.draws import DRAWS
 from eyechart.types import DatasetSpec, ModelSpec
 from support.data import encoded, write_classification, write_shards
 from support.encoders import SmallEncoder, random_encoder
@@ -175,10 +176,32 @@ class TestWhatIsLearntFrom:
         write_classification(root, n=30, split="train", first=1000)
         material = make_material(root, encoder, tmp_path)
 
-        outcome = run_task("knn", material, fewshot_k=2)
+        outcome = run_task("knn", material, fewshot_k=2, fewshot_repeats=1)
 
         assert encoder.encoded_images == 12 + 3 * 2
         assert outcome.details["probe"]["train"] == 6
+        assert set(outcome.metrics) == {"knn_acc1", "knn_mean_per_class_recall"}
+
+    def test_few_shots_tell_the_spread_over_draws(self, tmp_path):
+        material = make_material(small(tmp_path / "data"), random_encoder(), tmp_path)
+
+        outcome = run_task("logistic_probe", material, fewshot_k=2)
+
+        draws = [run_task("logistic_probe", material, fewshot_k=2, fewshot_repeats=1, seed=seed) for seed in range(3)]
+        runs = [draw.metrics["lp_acc1"].value for draw in draws]
+        assert outcome.metrics["lp_acc1"] == draws[0].metrics["lp_acc1"]
+        assert outcome.details["fewshot_draws"]["runs"] == runs
+        assert outcome.metrics["lp_acc1_mean_of_draws"].value == pytest.approx(np.mean(runs))
+        assert outcome.metrics["lp_acc1_sd_of_draws"].value == pytest.approx(np.std(runs, ddof=1))
+
+    def test_the_images_may_be_drawn_as_the_peer_draws_them(self, tmp_path):
+        material = make_material(small(tmp_path / "data"), random_encoder(), tmp_path)
+
+        ours, theirs = (run_task("knn", material, fewshot_k=2, fewshot_draw=draw) for draw in DRAWS)
+
+        assert ours.records != theirs.records
+        with pytest.raises(UsageError, match="clip_benchmark"):
+            run_task("knn", material, fewshot_draw="clip_benchmerk")
 
     def test_a_share_of_the_training_data_can_validate(self, tmp_path):
         material = make_material(small(tmp_path / "data"), random_encoder(), tmp_path)

@@ -18,8 +18,14 @@ if TYPE_CHECKING:
 from eyechart.errors import UsageError
 from eyechart.io.terminal import write_message
 
+LEFT_OPEN = argparse.SUPPRESS
+"""The default of flags that are filled in later, by ``--like`` or by `Config`: only then is it known who gave them."""
 _TRUE = ("1", "true", "yes", "on")
 _FALSE = ("0", "false", "no", "off")
+
+
+CUPL = "cupl_prompts.json"
+"""CLIP_benchmark's file of texts that a language model wrote for each class of ImageNet."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,7 +50,11 @@ def _what(parser: argparse.ArgumentParser) -> None:
     add("--language", nargs="+", default=["en"], help="languages of class names and captions")
     add("--limit", type=int, help="score only the first N samples")
     add("--annotation_file", default="", help="annotation file of a named retrieval dataset")
-    add("--caption_cleaning", help="clean captions: internvl (lower case, no punctuation, 50 words)")
+    add(
+        "--caption_cleaning",
+        default=LEFT_OPEN,
+        help="clean captions: internvl (lower case, no punctuation, 50 words), none",
+    )
     add("--wds_cache_dir", help="where downloaded datasets are kept")
     add("--dataset_hub", choices=["huggingface", "modelscope"], help="where named datasets come from (default: --hub)")
     add("--offline", action="store_true", help="fetch nothing, use what is in the cache")
@@ -59,7 +69,8 @@ def _model(parser: argparse.ArgumentParser) -> None:
     add("--pretrained_model", nargs="+", default=[], help="'model,pretrained' pairs, collections, or files of them")
     add_model_flags(group)
     add("--compile", action="store_true", help="compile the towers with torch.compile")
-    add("--precision", default="auto", choices=["auto", "fp32", "fp16", "bf16", "amp"], help="auto is fp32")
+    precisions = ["auto", "fp32", "fp16", "bf16", "amp", "half"]
+    add("--precision", default=LEFT_OPEN, choices=precisions, help="auto is fp32; half is fp16 on a GPU, else fp32")
     amp = group.add_mutually_exclusive_group()
     amp.add_argument("--amp", dest="amp", action="store_true", help="same as --precision amp")
     amp.add_argument("--no_amp", dest="no_amp", action="store_true", help="same as --precision fp32")
@@ -80,7 +91,12 @@ def add_model_flags(group: argparse._ArgumentGroup) -> None:
 def _how(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("how")
     add = group.add_argument
-    add("--recall_k", nargs="+", type=int, default=[5], help="k of retrieval recall@k")
+    add(
+        "--like",
+        choices=["eyechart", "clip_benchmark", "internvl"],
+        help="whose defaults hold; for its own models, internvl's",
+    )
+    add("--recall_k", nargs="+", type=int, default=LEFT_OPEN, help="k of retrieval recall@k (default: 5)")
     add("--metrics", default="default", choices=["default", "full"], help="full adds the less common ones")
     add("--caption_prompt", help="what captioning and image_caption tell a model that takes prompts")
     add("--reranker", default="", help="text retrieval: cross-encoder that orders anew what the encoder found")
@@ -105,7 +121,11 @@ def _prompts(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("class names and prompts")
     add = group.add_argument
     add("--custom_classname_file", help="JSON by dataset name, or one name a line")
-    add("--custom_template_file", help="JSON by dataset name, or one template with {c} a line")
+    templates = group.add_mutually_exclusive_group()
+    templates.add_argument("--custom_template_file", help="JSON by dataset name, or one template with {c} a line")
+    templates.add_argument(
+        "--cupl", dest="custom_template_file", action="store_const", const=CUPL, help=f"the same with {CUPL}"
+    )
     add("--allow-blank-classnames", action="store_true", help="accept empty class names")
     add("--merge-duplicate-classes", action="store_true", help="join classes of the same name")
     add("--prompt_sensitivity", default="auto", choices=["auto", "yes", "no"], help="accuracy of each template alone")
@@ -119,6 +139,7 @@ def _where(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("results")
     add = group.add_argument
     add("--output", help="result file, a template: {dataset}, {pretrained}, {model}, {language}, {task}")
+    add("--append", action=argparse.BooleanOptionalAction, default=LEFT_OPEN, help="keep several results, one a line")
     add(
         "--thumbnails",
         type=int,
@@ -143,7 +164,13 @@ def _probe(parser: argparse.ArgumentParser) -> None:
     add("--fewshot_epochs", type=int, default=10, help="epochs")
     add("--fewshot_lr", type=float, default=0.1, help="learning rate")
     add("--fewshot_curve", nargs="+", type=int, help="also learn from these numbers of images per class")
-    add("--fewshot_repeats", type=int, default=3, help="draws that each point of that curve is a mean of")
+    add("--fewshot_repeats", type=int, default=3, help="draws of few images whose spread is told")
+    add(
+        "--fewshot_draw",
+        default=LEFT_OPEN,
+        choices=["eyechart", "clip_benchmark"],
+        help="whose random order the images are taken in (default: eyechart)",
+    )
     add("--knn_k", type=int, default=20, help="neighbours that vote in the task knn")
     add("--normalize", nargs="?", type=_flag, const=True, default=True, help="scale features to unit length")
     add("--feature_root", default="features", help="accepted; features live in the embedding store")
@@ -288,6 +315,11 @@ def run(args: argparse.Namespace) -> int:
         from eyechart.engine.ranks import rank_and_size, share_of
 
         jobs = share_of(jobs, *rank_and_size())
+    if args.engine == "ray" and len({job.output for job in jobs}) < len(jobs):
+        raise UsageError(
+            "--engine ray: several machines cannot safely add lines to one file.",
+            advice="Put {dataset}, {model}, {pretrained}, {language} or {task} into --output.",
+        )
     reports = []
     folder = jobs[0].output.parent if jobs else Path()
     with ProgressFile(choose_progress(quiet=args.quiet), folder, len(jobs)) as progress:

@@ -71,26 +71,22 @@ def json_lines(path: Path, kind: type[EyechartError] = DataError) -> Iterator[tu
             yield number, value
 
 
-def read_text(path: Path, kind: type[EyechartError] = DataError) -> str:
-    """Read a small text file (a list of class names, a number) at once."""
-    return _read(path, kind, MAX_LINE)
-
-
-def read_json(path: Path, kind: type[EyechartError] = DataError) -> Any:
-    """Read a JSON file at once."""
-    try:
-        return parse_json(_read(path, kind, MAX_JSON))
-    except ValueError as error:
-        raise kind(f"{path} is not valid JSON ({error}).", advice="It may be half-written: make it again.") from error
-
-
-def _read(path: Path, kind: type[EyechartError], largest: int) -> str:
+def read_text(path: Path, kind: type[EyechartError] = DataError, largest: int = MAX_LINE) -> str:
+    """Read a text file at once, such as a list of class names or a number; one of more bytes is refused."""
     try:
         if path.stat().st_size > largest:
             raise kind(f"{path} is larger than {largest} bytes.")
         return decode_text(path.read_bytes(), path, kind)
     except OSError as error:
         raise kind(f"Cannot read {path} ({error.strerror}).") from error
+
+
+def read_json(path: Path, kind: type[EyechartError] = DataError) -> Any:
+    """Read a JSON file at once."""
+    try:
+        return parse_json(read_text(path, kind, MAX_JSON))
+    except ValueError as error:
+        raise kind(f"{path} is not valid JSON ({error}).", advice="It may be half-written: make it again.") from error
 
 
 def split_lines(text: str) -> list[str]:

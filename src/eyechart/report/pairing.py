@@ -26,7 +26,10 @@ ASPECTS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "training": (
         ("data", "other_splits"),
         *(("job", "settings", name) for name in ("train_split", "val_split", "val_proportion", "folds", "fewshot_k")),
-        *(("job", "settings", name) for name in ("seed", "knn_k", "normalize", "fewshot_epochs", "fewshot_lr")),
+        *(
+            ("job", "settings", name)
+            for name in ("seed", "knn_k", "normalize", "fewshot_epochs", "fewshot_lr", "fewshot_draw")
+        ),
         ("job", "settings", "batch_size"),
     ),
     "metric": (("job", "settings", "metric"),),

@@ -14,6 +14,7 @@ from typing import Any
 from eyechart.errors import ResultError
 from eyechart.io.json_text import plain
 from eyechart.io.untrusted import DAMAGED, is_number
+from eyechart.results.lines import identity_of
 from eyechart.results.older import as_values, form_of, measures_of
 from eyechart.results.result import IDENTITY, Result
 from eyechart.types import MeanOf, Metric, digest_json
@@ -71,7 +72,7 @@ def result_from_dict(body: Mapping[str, Any], path: Path) -> Result:
 
 def _from_dict(body: Mapping[str, Any], path: Path) -> Result:
     facts = {key: value for key, value in body["metrics"].items() if isinstance(value, bool | str)}
-    names: dict[str, Any] = {key: str(body.get(key, "en" if key == "language" else "")) for key in IDENTITY}
+    names: dict[str, Any] = dict(zip(IDENTITY, identity_of(body), strict=True))
     plain = {key: body[key] for key in _PLAIN if key in body}
     for key in _LISTS:
         plain[key] = tuple(body.get(key, ()))

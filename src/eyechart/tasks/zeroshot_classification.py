@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eyechart import stats
-from eyechart.errors import DataError, UsageError
+from eyechart.errors import DataError, LanguageError, UsageError
 from eyechart.languages import is_main
 from eyechart.manifest import Entry
 from eyechart.metrics.calibration import (
@@ -90,7 +90,7 @@ class ZeroshotClassification(Task):
         """Refuse a dataset without class names or prompts."""
         super().check(info, settings)
         if not info.classnames:
-            raise DataError(
+            raise (DataError if is_main(info.language) else LanguageError)(
                 f"{info.name}: no class names for language {info.language!r} in {info.source}.",
                 advice=f"Add classnames{'' if is_main(info.language) else f'.{info.language}'}.txt (one name a line), "
                 "or use --custom_classname_file.",

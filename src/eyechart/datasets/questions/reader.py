@@ -6,7 +6,6 @@ import hashlib
 from functools import partial
 from pathlib import Path
 
-from eyechart.datasets.choose import LanguageError
 from eyechart.datasets.questions.benchmarks import QuestionBenchmark, known_benchmarks, refused_benchmarks
 from eyechart.datasets.questions.dataset import QuestionDataset, QuestionInfo
 from eyechart.datasets.questions.download import fetch
@@ -17,7 +16,7 @@ from eyechart.datasets.questions.prompts import fill_questions
 from eyechart.datasets.questions.question_table import QuestionTable
 from eyechart.datasets.questions.tsv import read_header, read_tsv
 from eyechart.datasets.registry import BENCHMARKS
-from eyechart.errors import DataError, UsageError
+from eyechart.errors import DataError, LanguageError, UsageError
 from eyechart.languages import canonical
 from eyechart.metrics.cells import as_text
 from eyechart.plugins import PYTHON, split_own

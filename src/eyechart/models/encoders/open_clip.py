@@ -36,6 +36,7 @@ from eyechart.models.encoders.open_clip_files import (
     own_place,
     places,
     plain_name,
+    registered,
     tags,
 )
 from eyechart.models.encoders.open_clip_texts import count_tokens, describe_tokenizer, nllb_code
@@ -86,7 +87,9 @@ class OpenClipFamily:
 
     def identity(self, spec: ModelSpec) -> str | None:
         """Name the content of architecture, weights and tokenizer, where they are on this machine."""
-        return content_identity(places(spec), "open_clip_torch", "torchvision", "transformers", "tokenizers")
+        files = content_identity(places(spec), "open_clip_torch", "torchvision", "transformers", "tokenizers")
+        added = registered(spec)
+        return digest_json([files, added]) if files and added else files
 
     def load(self, spec: ModelSpec) -> OpenClipEncoder:
         """Load model, transform and tokenizer."""
