@@ -33,7 +33,15 @@ from eyechart.metrics.vectors import Vectors, zero_rows
 from eyechart.tasks import classifier_files, prompt_study
 from eyechart.tasks.base import Material, Prediction, Task, need_samples
 from eyechart.tasks.encoded import encode_images, encode_texts
-from eyechart.tasks.labelled import LabelChance, label_metrics, label_notices, label_records, labels_of, wants_full
+from eyechart.tasks.labelled import (
+    LabelChance,
+    label_metrics,
+    label_notices,
+    label_records,
+    labels_of,
+    no_acc5,
+    wants_full,
+)
 from eyechart.tasks.measured import measured
 from eyechart.tasks.prompts import (
     check_template,
@@ -46,6 +54,26 @@ from eyechart.types import DatasetInfo, MeanOf, Metric, Notice, Outcome, RecordF
 
 F1_DATACOMP = "F1-macro_all"
 """DataComp's name of f1_macro, its main metric for iWildCam."""
+
+
+LEFT_OUT = "leave_out"
+
+
+@dataclass(frozen=True, slots=True)
+class EmptyClassRule:
+    """What a class without positives does to the mean average precision."""
+
+    counts: bool
+    function: str
+    """How the report computes it from records."""
+    said: str
+
+
+EMPTY_CLASSES = {
+    LEFT_OUT: EmptyClassRule(counts=False, function="mean_average_precision", said="are left out"),
+    "zero": EmptyClassRule(counts=True, function="mean_average_precision_of_all_classes", said="count 0"),
+}
+"""Ours, and CLIP_benchmark's."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +111,10 @@ class ZeroshotClassification(Task):
             raise UsageError(f"--prompt_sensitivity must be one of {', '.join(prompt_study.MODES)}, not {study!r}.")
         if options.get("save_clf") and options.get("load_clfs"):
             raise UsageError("--save_clf has nothing to write where --load_clfs says what to read.")
-        chosen = ("save_clf", "load_clfs", "metrics", "main_metric", "merge_duplicate_classes")
+        empty = options.get("empty_classes", LEFT_OUT)
+        if empty not in EMPTY_CLASSES:
+            raise UsageError(f"empty_classes must be one of {', '.join(EMPTY_CLASSES)}, not {empty!r}.")
+        chosen = ("save_clf", "load_clfs", "metrics", "main_metric", "merge_duplicate_classes", "empty_classes")
         return {key: options[key] for key in chosen if options.get(key)} | {"prompt_sensitivity": study}
 
     def check(self, info: DatasetInfo, settings: Mapping[str, Any]) -> None:
@@ -155,7 +186,11 @@ class ZeroshotClassification(Task):
     def score(self, prediction: ClassificationPrediction, settings: Mapping[str, Any]) -> Outcome:
         """Score one label or several, as the dataset says."""
         need_samples(prediction)
-        return _score_many(prediction) if prediction.info.kind == "multilabel" else _score_one(prediction, settings)
+        return (
+            _score_many(prediction, settings)
+            if prediction.info.kind == "multilabel"
+            else _score_one(prediction, settings)
+        )
 
 
 def _renumbered(entry: Entry, place: NDArray[np.int64]) -> Entry:
@@ -186,11 +221,13 @@ def _score_one(prediction: ClassificationPrediction, settings: Mapping[str, Any]
             metrics |= _likelihood_metrics(details["calibration"], len(labels))
             for record, nll, brier in zip(records, said.nll, said.brier, strict=True):
                 record |= {"nll": float(nll), "brier": float(brier)}
+    facts, few = no_acc5(n_classes)
     return Outcome(
         metrics=metrics,
         records=records,
-        notices=(*prediction.notices, *label_notices(ranking)),
+        notices=(*prediction.notices, *label_notices(ranking), *few),
         details=details,
+        facts=facts,
     )
 
 
@@ -217,7 +254,7 @@ def _likelihood_metrics(calibration: Mapping[str, Any], n: int) -> dict[str, Met
     }
 
 
-def _score_many(prediction: ClassificationPrediction) -> Outcome:
+def _score_many(prediction: ClassificationPrediction, settings: Mapping[str, Any]) -> Outcome:
     n_classes = len(prediction.info.classnames)
     present = np.zeros((len(prediction.entries), n_classes), bool)
     for row, entry in enumerate(prediction.entries):
@@ -228,16 +265,19 @@ def _score_many(prediction: ClassificationPrediction) -> Outcome:
     if not judged:
         raise DataError(f"{prediction.info.name}: no image has any label, so there is nothing to rank.")
     precision = {i: average_precision(scores[:, i], present[:, i]) for i in judged}
+    empty = n_classes - len(judged)
+    rule = EMPTY_CLASSES[settings.get("empty_classes", LEFT_OUT)]
+    share = len(judged) / n_classes if rule.counts else 1.0
+    interval = stats.average_precision_interval(scores[:, judged], present[:, judged])
     metric = measured(
-        float(np.mean(list(precision.values()))),
-        stats.average_precision_interval(scores[:, judged], present[:, judged]),
-        chance=float(present[:, judged].mean()),
+        share * float(np.mean(list(precision.values()))),
+        interval and stats.Interval(share * interval.low, share * interval.high),
+        chance=share * float(present[:, judged].mean()),
         n=len(prediction.entries),
         primary=True,
-        function="mean_average_precision",
+        function=rule.function,
     )
-    left_out = n_classes - len(judged)
-    notices = [Notice("class_without_positives", left_out, f"{left_out} classes have no positive and are left out.")]
+    notices = [Notice("class_without_positives", empty, f"{empty} classes have no positive and {rule.said}.")]
     records = [
         {"id": entry.id, "labels": list(entry.labels), "scores": [round(float(value), 8) for value in row]}
         for entry, row in zip(prediction.entries, scores, strict=True)
@@ -245,7 +285,7 @@ def _score_many(prediction: ClassificationPrediction) -> Outcome:
     return Outcome(
         metrics={"mean_average_precision": metric},
         records=records,
-        notices=(*prediction.notices, *(notices if left_out else ())),
+        notices=(*prediction.notices, *(notices if empty else ())),
         details=_details(prediction.info) | {"per_class_ap": precision},
     )
 

@@ -8,8 +8,8 @@ ours, without a change.
 
 import argparse
 import json
-import os
 from collections import defaultdict
+from pathlib import Path
 
 import open_clip
 import torch
@@ -23,7 +23,7 @@ from sklearn.metrics import balanced_accuracy_score
 
 def make_model(architecture, checkpoint):
     open_clip.add_model_config(architecture)
-    name = os.path.splitext(os.path.basename(architecture))[0]
+    name = Path(architecture).stem
     model, _, transform = open_clip.create_model_and_transforms(name, pretrained=checkpoint)
     model.eval()
     return model, transform, open_clip.get_tokenizer(name)
@@ -32,7 +32,7 @@ def make_model(architecture, checkpoint):
 def make_loader(task, transform, data, length=None, batch_size=8, num_workers=2):
     dataset = build_dataset(
         dataset_name=f"wds/{task}",
-        root=os.path.join(data, f"wds_{task.replace('/', '-')}_test"),
+        root=f"{data}/wds_{task.replace('/', '-')}_test",
         transform=transform,
         split="test",
         download=False,
@@ -47,7 +47,7 @@ def make_loader(task, transform, data, length=None, batch_size=8, num_workers=2)
 
 def classify(task, model, transform, tokenizer, data, amp):
     dataset, loader = make_loader(task, transform, data, length=60)
-    assert hasattr(dataset, "templates") and hasattr(dataset, "classes")
+    assert dataset.templates and dataset.classes  # noqa: PT018
     classifier = zsc.zero_shot_classifier(model, tokenizer, dataset.classes, dataset.templates, "cpu", **amp)
     logits, target = zsc.run_classification(model, classifier, loader, "cpu", amp=False)
     with torch.no_grad():
@@ -62,8 +62,7 @@ def classify(task, model, transform, tokenizer, data, amp):
 
 class Captions(torch.utils.data.Dataset):
     def __init__(self, folder, transform):
-        with open(os.path.join(folder, "captions.json")) as stream:
-            self.rows = json.load(stream)
+        self.rows = json.loads((folder / "captions.json").read_text())
         self.folder, self.transform = folder, transform
 
     def __len__(self):
@@ -71,7 +70,7 @@ class Captions(torch.utils.data.Dataset):
 
     def __getitem__(self, index):
         name, texts = self.rows[index]
-        return self.transform(Image.open(os.path.join(self.folder, name))), texts
+        return self.transform(Image.open(self.folder / name)), texts
 
 
 class Pairs(Captions):
@@ -87,7 +86,7 @@ class Pairs(Captions):
 
 def retrieve(model, transform, tokenizer, data):
     loader = torch.utils.data.DataLoader(
-        Captions(os.path.join(data, "captions"), transform),
+        Captions(Path(data) / "captions", transform),
         batch_size=8,
         shuffle=False,
         num_workers=0,
@@ -99,7 +98,7 @@ def retrieve(model, transform, tokenizer, data):
 
 
 def select(model, transform, tokenizer, data):
-    pairs = Pairs(os.path.join(data, "captions"), transform)
+    pairs = Pairs(Path(data) / "captions", transform)
     loader = torch.utils.data.DataLoader(pairs, batch_size=8, collate_fn=image_captions_collate_fn)
     return image_caption_selection.evaluate(model, loader, tokenizer, device="cpu", amp=False)
 
@@ -110,7 +109,7 @@ def read_metadata(task, data):
     dataset.pipeline = dataset.pipeline[:5]
     dataset.to_tuple("cls", "npy")
     loader = torch.utils.data.DataLoader(dataset.batched(8), batch_size=None, shuffle=False, num_workers=2)
-    labels, columns = zip(*((label, column) for label, column in loader))
+    labels, columns = zip(*((label, column) for label, column in loader), strict=True)
     return {"labels": torch.cat(labels).tolist(), "columns": torch.cat(columns).tolist()}
 
 
@@ -156,8 +155,7 @@ def main():
     if args.metadata:
         found["metadata"] = read_metadata("wilds/columns", args.data)
         found["faces"] = classify_faces("faces", *parts)
-    with open(args.output, "w") as stream:
-        json.dump(found, stream)
+    Path(args.output).write_text(json.dumps(found))
 
 
 if __name__ == "__main__":
