@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -30,7 +31,7 @@ def found(world):
 
 def by_command(world, dataset, folder, *more):
     data, architecture, checkpoint = world
-    output = data.parent / f"{folder.replace('/', '-')}.json"
+    output = data.parent / f"{Path(dataset).name}.json"
     words = ["--dataset", dataset, "--dataset_root", str(data / folder), "--output", str(output), "--quiet", *more]
     assert main(["eval", "--model", str(architecture), "--pretrained", str(checkpoint), *words]) == 0
     return json.loads(output.read_text())["metrics"]
