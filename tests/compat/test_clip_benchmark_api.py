@@ -1,12 +1,14 @@
 """The functions of CLIP_benchmark's modules: signatures, and what differs on purpose."""
 
 import inspect
+import json
 import math
 from importlib import import_module
 
 import numpy as np
 import pytest
 
+from eyechart.cli import main
 from eyechart.compat.clip_benchmark.modules import MODULES
 from eyechart.datasets.rows import RowDataset
 from eyechart.errors import DataError, EyechartError, UsageError
@@ -287,6 +289,19 @@ class TestProbe:
         again = evaluate(None, None, None, **how, feature_root=tmp_path, device="cpu")
         assert again == found
 
+    def test_it_learns_from_streams_and_chooses_on_a_validation_set(self, tmp_path):
+        root = write_classification(tmp_path / "data", n=12)
+        dataset = of("datasets.builder", "build_dataset")("wds/x", str(root), transform=to_tensor)
+        loaders = [torch.utils.data.DataLoader(dataset, batch_size=5) for _ in range(3)]
+
+        found = of("metrics.linear_probe", "evaluate")(
+            Toy(), *loaders[:2], 2, 4, 0, 0.1, 1, "m", 0, str(tmp_path), "cpu", val_dataloader=loaders[2]
+        )
+
+        assert 1e-6 <= found["weight_decay"] <= 100
+        assert math.isnan(found["lp_acc5"])
+        assert torch.load(tmp_path / "m" / "features_val.pt", weights_only=True).shape == (12, 3)
+
     def test_without_model_and_features_there_is_nothing_to_do(self, tmp_path):
         evaluate = of("metrics.linear_probe", "evaluate")
 
@@ -504,6 +519,21 @@ class TestCommandLine:
             False,
             [1],
         )
+
+    def test_a_run_of_parsed_flags_gives_what_the_command_gives(self, tmp_path, monkeypatch):
+        root = write_classification(tmp_path / "data", labels=[i % 6 for i in range(12)], classes=names(6))
+        tiny = ["--model_type", "onnx", "--model", "eyechart-tiny", "--pretrained", "eyechart-tiny"]
+        words = ["eval", "--dataset", "wds/x", "--dataset_root", str(root), *tiny, "--quiet", "--output"]
+        monkeypatch.setattr("sys.argv", ["x", *words, str(tmp_path / "run.json")])
+
+        _, args = of("cli", "get_parser_args")()
+        args.dataset = "wds/x"  # scripts set single values
+
+        assert of("cli", "run")(args) == 0
+        assert main([*words, str(tmp_path / "command.json")]) == 0
+        first, second = (json.loads((tmp_path / f"{name}.json").read_text()) for name in ("run", "command"))
+        assert first["metrics"] == second["metrics"]
+        assert first["job"]["digest"] == second["job"]["digest"]
 
     def test_a_run_that_fails_is_an_error_of_the_script(self, tmp_path, monkeypatch):
         class Args:

@@ -59,8 +59,8 @@ def run(args: Any) -> int:
     """
     flags = make_parser(PROGRAM, "eval").parse_args(["eval"])
     for name, default in vars(flags).items():
-        if name not in ("amp", "verbose") and hasattr(args, name):
-            given = getattr(args, name)
+        given = getattr(args, name, None)
+        if given is not None and name not in ("amp", "verbose"):
             setattr(flags, name, _listed(given) if isinstance(default, list) or name in LISTS else given)
     quiet = not getattr(args, "verbose", True)
     flags.no_amp = getattr(args, "amp", True) is False
@@ -82,6 +82,6 @@ LISTS = ("val_split", "val_proportion")
 
 def _listed(value: Any) -> Any:
     """Take a single value for a list of one, and an empty text for none."""
-    if value is None or value == "":
+    if value == "":
         return []
     return list(value) if isinstance(value, list | tuple) else [value]

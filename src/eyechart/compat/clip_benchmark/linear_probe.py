@@ -103,7 +103,7 @@ def _features(
         return Features(array_of(vectors), targets.numpy().astype(np.int64))
     from eyechart.compat.clip_benchmark.featurizer import Featurizer
 
-    vectors, targets = infer(Featurizer(model, normalize), loader or (), amp, device)
+    vectors, targets = infer(Featurizer(model, normalize), () if loader is None else loader, amp, device)
     folder.mkdir(parents=True, exist_ok=True)
     for tensor, file in zip((vectors, targets), files, strict=True):
         torch.save(tensor, file)
