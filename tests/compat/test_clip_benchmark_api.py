@@ -4,6 +4,7 @@ import inspect
 import json
 import math
 from importlib import import_module
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -259,6 +260,37 @@ class TestSelection:
         loader = [(plain("red"), [["red", "blue"]])]
 
         assert self.evaluate(Constant(), loader, tokenize, "cpu")["text_acc"] == 0
+
+
+def test_captions_are_scored_as_fractions(monkeypatch):
+    open_clip = pytest.importorskip("open_clip")
+    monkeypatch.setenv("PATH", "")  # without Java there is neither METEOR nor SPICE
+
+    class Captioner:
+        def generate(self, images):
+            return open_clip.tokenize(["A dog runs on the grass." if image.mean() > 0 else "a cat" for image in images])
+
+    loader = [(torch.stack([torch.ones(3), -torch.ones(3)]), [["a dog runs on the grass"], ["a cat", "the cat"]])]
+
+    found = of("metrics.captioning", "evaluate")(Captioner(), loader, batch_size=2, device="cpu", transform=None)
+
+    assert set(found) == {"Bleu_1", "Bleu_2", "Bleu_3", "Bleu_4", "ROUGE_L", "CIDEr"}
+    assert found["Bleu_1"] == pytest.approx(1, abs=1e-6)
+
+
+def test_japanese_clip_is_loaded_by_its_library(monkeypatch):
+    monkeypatch.syspath_prepend(Path(__file__).parents[1] / "support" / "stand_ins")
+
+    model, transform, tokenizer = of("models", "load_clip")("ja_clip", "any", "rinna/x", None, "cpu")
+
+    tokens = tokenizer(["\u732b", "\u72ac"]).to("cpu")
+    assert model.eval().encode_text(tokens).shape == model.encode_image(torch.rand(2, 3, 32, 32)).shape == (2, 16)
+    assert transform(noise_image()).shape == (3, 32, 32)
+
+
+def test_an_unknown_model_type_is_refused_with_those_that_there_are():
+    with pytest.raises(EyechartError, match="TYPE2FUNC"):
+        of("models", "load_clip")("openclip", "ViT-B-32", "openai", None)
 
 
 class TestProbe:
