@@ -144,6 +144,10 @@ class TestClassification:
 
         assert found.argmax(dim=0).tolist() == [0, 2]
 
+    def test_no_classes_are_refused(self):
+        with pytest.raises(UsageError, match="no classes"):
+            self.zero_shot_classifier(Toy(), tokenize, [], ["a {c}"], "cpu")
+
     def test_templates_of_another_kind_are_refused(self):
         with pytest.raises(UsageError, match="list or a dict, not a str"):
             self.zero_shot_classifier(Toy(), tokenize, Toy.COLOURS, "a {c}", "cpu")
@@ -413,7 +417,7 @@ class TestDatasets:
         assert [target.tolist() for _, target in self.build_dataset("wds/x", str(many))] == [[1, 0, 1]]
 
     def test_images_are_rgb_and_what_is_no_image_text_or_number_stays_bytes(self, tmp_path):
-        root = write_classification(tmp_path, n=1)
+        root = write_classification(tmp_path, n=1, shards=1)
         grey = encoded(noise_image(1, mode="L"))
         write_shards(
             root / "test", [[("a.png", grey), ("a.cls", b"2"), ("a.pyd", b"\x80\x04."), ("a.json", b"[1]")]], 1
@@ -436,11 +440,24 @@ class TestDatasets:
         ],
     )
     def test_a_sample_that_cannot_be_read_is_an_error_that_names_it(self, tmp_path, members, said):
-        root = write_classification(tmp_path, n=1)
+        root = write_classification(tmp_path, n=1, shards=1)
         write_shards(root / "test", [members], 1)
 
         with pytest.raises(DataError, match=said):
             list(self.build_dataset("wds/x", str(root)))
+
+    def test_a_class_without_a_name_and_borrowed_templates_are_told(self, tmp_path):
+        root = write_classification(tmp_path, n=3, classes=("cat", "", "bird"))
+        (root / "zeroshot_classification_templates.txt").unlink()
+
+        with pytest.warns(UserWarning, match="wds/x") as said:
+            dataset = self.build_dataset("wds/x", str(root))
+
+        assert (dataset.classes, dataset.templates) == (["cat", "", "bird"], ["a photo of a {c}."])
+        assert [str(warning.message) for warning in said] == [
+            "wds/x: class 1 has no name.",
+            "wds/x has no templates: 'a photo of a {c}.' is used.",
+        ]
 
     def test_other_datasets_are_indexed(self, tmp_path):
         for place, name in enumerate(("cat", "dog")):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -17,7 +18,7 @@ from eyechart.datasets.wds.tarshard import IMAGE_EXTENSIONS
 from eyechart.datasets.wds.webdataset import open_webdataset
 from eyechart.errors import UsageError
 from eyechart.tasks.registry import TASK_OF_KIND
-from eyechart.types import DatasetSpec
+from eyechart.types import DatasetInfo, DatasetSpec
 
 __all__ = [
     "build_dataset",
@@ -56,6 +57,7 @@ def build_dataset(
     if kwargs:
         raise UsageError(f"build_dataset takes no {min(kwargs)!r} here.", advice="Leave it out.")
     options = {
+        "allow_blank_classnames": True,  # DataComp's copy of CLEVR has one
         "classname_file": custom_classname_file,
         "template_file": custom_template_file,
         "annotation_file": annotation_file,
@@ -73,7 +75,17 @@ def build_dataset(
         return _stream(spec, transform)
     if not download and spec.reader == "torchvision":
         spec = replace(spec, options={**spec.options, "source": {**spec.options["source"], "download": False}})
-    return ImageSet(open_dataset(spec), transform)
+    dataset = open_dataset(spec)
+    _warn(dataset.info)
+    return ImageSet(dataset, transform)
+
+
+def _warn(info: DatasetInfo) -> None:
+    """Say what a result would say in a notice."""
+    blank = [place for place, name in enumerate(info.classnames) if not name.strip()]
+    said = [f"{info.name}: class {place} has no name." for place in blank]
+    for message in (*said, *(note.message for note in info.notes)):
+        warnings.warn(message, stacklevel=3)
 
 
 def _stream(spec: DatasetSpec, transform: Callable[[Any], Any] | None) -> TarStream:
@@ -81,6 +93,7 @@ def _stream(spec: DatasetSpec, transform: Callable[[Any], Any] | None) -> TarStr
     raw = replace(spec, options={key: value for key, value in spec.options.items() if key != "source"})
     dataset = open_webdataset(raw)
     info = dataset.info
+    _warn(info)
     stream = open_stream(dataset.files, [shard.file for shard in dataset.shards()])
     target = {"retrieval": "txt", "multilabel": "npy"}.get(info.kind, "cls")
     split_lines = str.splitlines if info.kind == "retrieval" else None

@@ -38,6 +38,8 @@ def zero_shot_classifier(
     import torch
 
     texts = class_texts(_described(classnames, templates))
+    if not texts:
+        raise UsageError("There are no classes to choose from.", advice="Give at least one class name.")
     units = text_units(model, tokenizer, [text for group in texts for text in group], device, amp=amp)
     return torch.from_numpy(np.ascontiguousarray(class_vectors(units, texts).T)).to(device)
 
