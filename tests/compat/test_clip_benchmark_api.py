@@ -389,6 +389,14 @@ class TestDatasets:
         assert [target for _, target in dataset] == [0, 1, 2, 0, 1]
         assert [target for _, target in dataset.select(lambda pair: pair[1] > 0).slice(2)] == [1, 2]
 
+    def test_once_its_stages_were_set_new_ones_go_to_the_stream_itself_as_in_webdataset_0_2(self, tmp_path):
+        dataset = self.build_dataset("wds/x", str(write_classification(tmp_path, n=3)))
+        dataset.pipeline = dataset.pipeline[:5]
+
+        dataset.to_tuple("cls", "__key__")
+
+        assert list(dataset) == [(0, "s0000000"), (1, "s0000001"), (2, "s0000002")]
+
     def test_shuffling_loses_nothing(self, tmp_path):
         import random
 
