@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 from eyechart.api.answers import field_of, list_of
 from eyechart.api.budget import Usage, read_usage
-from eyechart.api.client import Request
 from eyechart.api.images import EncodedImage
+from eyechart.api.requests import Request
 from eyechart.api.text import whole
 from eyechart.api.transport import Json
 from eyechart.errors import UsageError

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eyechart.api.answers import excerpt, list_of
-from eyechart.api.client import ApiClient, Request
+from eyechart.api.client import ApiClient
 from eyechart.api.errors import BadAnswerError
+from eyechart.api.requests import Request
 from eyechart.api.transport import Json
 
 if TYPE_CHECKING:
