@@ -6,6 +6,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     import httpx2
 
 T = TypeVar("T")
+READERS = 4
+"""Threads that read requests and encode their images."""
 MOST_REFUSALS = 4
 """Times ``tries``: how often one request may be one too many while others are answered."""
 
@@ -47,9 +50,18 @@ class Sending(Generic[T]):
         self._under_way = 0
         self._all_taken = False
         self._stop: Exception | None = None
+        self._readers = ThreadPoolExecutor(READERS, "eyechart-read")
+        # All that wait for the disk share one flush, if each has a thread to wait in.
+        self._keepers = ThreadPoolExecutor(flow.most, "eyechart-keep")
 
     async def run(self) -> None:
         """Send everything; raise what ended the run early when all that is in flight has arrived."""
+        with self._readers, self._keepers:
+            await self._run()
+        if self._stop is not None:
+            raise self._stop
+
+    async def _run(self) -> None:
         async with AsyncExitStack() as stack:
             # A connection for each worker: a common pool looks at all its connections before every request.
             sessions = [
@@ -62,15 +74,13 @@ class Sending(Generic[T]):
                 for worker in workers:
                     worker.cancel()
                 await asyncio.gather(*workers, return_exceptions=True)
-        if self._stop is not None:
-            raise self._stop
 
     async def _work(self, session: httpx2.AsyncClient) -> None:
         while not self._ends:
             number = await self._gate.enter()
             reply = None
             try:
-                under = None if self._ends else await _in_thread(self._take)
+                under = None if self._ends else await _in_thread(self._readers, self._take)
                 if under is None:
                     self._gate.failed()
                 else:
@@ -138,7 +148,7 @@ class Sending(Generic[T]):
             self._budget.add(read_usage(answer))
             value = request.parse(answer)
             if request.keep is not None:
-                await _in_thread(request.keep, value)
+                await _in_thread(self._keepers, request.keep, value)
         except BusyError:
             leave = partial(self._gate.refused, number)
             raise
@@ -170,6 +180,5 @@ class Sending(Generic[T]):
             await asyncio.sleep(self._retry.wait(under.refusals))
 
 
-async def _in_thread(function: Callable[..., Any], *arguments: Any) -> Any:
-    # `asyncio.to_thread` copies the context too, which nobody here looks at.
-    return await asyncio.get_running_loop().run_in_executor(None, function, *arguments)
+async def _in_thread(pool: ThreadPoolExecutor, function: Callable[..., Any], *arguments: Any) -> Any:
+    return await asyncio.get_running_loop().run_in_executor(pool, function, *arguments)

@@ -7,6 +7,7 @@ import ipaddress
 import json
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -47,13 +48,9 @@ class Transport:
     def _session(self, certificates: ssl.SSLContext) -> httpx2.AsyncClient:
         import httpx2
 
-        from eyechart import __version__
-
         return httpx2.AsyncClient(
             auth=_bearer(self.key),
-            headers={"User-Agent": f"eyechart/{__version__}"},
             limits=httpx2.Limits(max_connections=1, max_keepalive_connections=1),
-            timeout=httpx2.Timeout(self.timeout, connect=min(self.timeout, 15.0), pool=None),
             verify=certificates,
             # Never followed: the request, with its key and images, goes where the user said or nowhere.
             follow_redirects=False,
@@ -70,9 +67,9 @@ class Transport:
         """
         import httpx2
 
-        url = f"{self.api_base}/{path}"
-        headers = {} if body is None else {"Content-Type": "application/json"}
-        request = session.build_request("GET" if body is None else "POST", url, content=body, headers=headers)
+        url, headers, times = self._head(path, is_post=body is not None)
+        method = "GET" if body is None else "POST"
+        request = httpx2.Request(method, url, content=body, headers=headers, extensions={"timeout": times})
         failure: Exception
         try:
             async with asyncio.timeout(self.timeout):  # httpx2's own limits are per read: a slow drip passes them
@@ -95,6 +92,18 @@ class Transport:
             failure = self._refusal(response, content, path, model)
         # Raised out here, so that no traceback shows the HTTP library's frames, whose variables hold the key.
         raise failure
+
+    @cache  # noqa: B019 - few paths, and as many transports as there are servers
+    def _head(self, path: str, *, is_post: bool) -> tuple[httpx2.URL, httpx2.Headers, dict[str, float | None]]:
+        """Make what all requests have in common, once: that takes longer than sending them."""
+        import httpx2
+
+        from eyechart import __version__
+
+        headers = {"User-Agent": f"eyechart/{__version__}", "Accept": "*/*", "Accept-Encoding": "gzip, deflate"}
+        kind = {"Content-Type": "application/json"} if is_post else {}
+        times = httpx2.Timeout(self.timeout, connect=min(self.timeout, 15.0), pool=None).as_dict()
+        return httpx2.URL(f"{self.api_base}/{path}"), httpx2.Headers({**headers, **kind}), times
 
     async def _read(self, response: httpx2.Response) -> bytes:
         content = bytearray()
