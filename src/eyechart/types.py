@@ -93,6 +93,9 @@ class DatasetInfo:
     """Warnings that the reader found in the description (they are counted in the result)."""
     collection: TextCollection | None = None
     """Queries, documents and relevance."""
+    shared_texts: bool = False
+    """A text that several images have means each of them: whichever is found is right. Published retrieval benchmarks
+    want the very image (or copy of the text) instead."""
 
 
 @runtime_checkable
