@@ -289,12 +289,12 @@ def read_body(data: bytes, _: Path) -> None:
     """Read a server's answer as each kind of answer and as an error; the key is in nothing that comes out."""
     content = TRANSPORT.key.redact(data)
     read_error(content)
-    read_retry_after(as_text(data)[:80])
+    read_retry_after({"retry-after": as_text(data)[:80], "retry-after-ms": as_text(data)[80:160]})
     status = (301, 400, 401, 403, 404, 429, 500, 503)[len(data) % 8]
     refusal = TRANSPORT._refusal(_Response(status, as_text(data)), content, "chat/completions", "m")
     if "sk-secret-key" in str(refusal):
         raise AssertionError("a refusal shows the key")
-    body = TRANSPORT._parse(content)
+    body = TRANSPORT._parse(content, "chat/completions", "m")
     for parse in PARSERS:
         try:
             parse(body)

@@ -11,7 +11,7 @@ from typing import Any
 
 from eyechart.config import Config, make_config
 from eyechart.errors import UsageError, nearest
-from eyechart.models.access import Access
+from eyechart.models.access import Access, priced
 from eyechart.models.family import check_options
 from eyechart.models.model_collections import collection_names, expand_collection
 from eyechart.models.registry import FAMILIES, GENERATORS
@@ -60,7 +60,7 @@ def model_specs(
                 "fp32" if config.precision == "auto" else config.precision,
                 config.device,
                 options,
-                access_of(config, role),
+                priced(access_of(config, role), config.questions.prices, model.name),
             )
         )
     return specs

@@ -279,6 +279,8 @@ class Answer:
     """prompt_tokens and completion_tokens, where they are known."""
     error: str = ""
     """Why there is no answer; the text is then empty."""
+    refusal: str = ""
+    """What the model said instead of an answer, where the server sets refusals apart."""
 
 
 @runtime_checkable

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeVar
 
+from eyechart.api.answers import Json, one_line
 from eyechart.api.budget import Budget
 from eyechart.api.errors import EndpointMissingError, ModelNotServedError
 from eyechart.api.flow import Flow
@@ -13,8 +14,7 @@ from eyechart.api.requests import Reply, Request
 from eyechart.api.retry import Retry
 from eyechart.api.secret import Secret, find_key
 from eyechart.api.sending import Sending
-from eyechart.api.text import one_line
-from eyechart.api.transport import Json, Transport, check_api_base
+from eyechart.api.transport import Transport, check_api_base
 from eyechart.errors import nearest
 
 T = TypeVar("T")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from eyechart.api.transport import Json
+from eyechart.api.answers import Json
 from eyechart.errors import EyechartError
 
 T = TypeVar("T")

@@ -8,22 +8,20 @@ import json
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from eyechart.api import errors
+from eyechart.api.answers import Json, one_line, whole
 from eyechart.api.refusals import FATAL_CODES, Refusal, is_error, read_error
 from eyechart.api.retry import BUSY_STATUSES, BusyError, TransientError, is_retried, read_retry_after
 from eyechart.api.secret import Secret
-from eyechart.api.text import one_line, whole
 from eyechart.errors import UsageError
 
 if TYPE_CHECKING:
     import ssl
 
     import httpx2
-
-Json = dict[str, Any]
 
 _QUOTED = 200  # characters of a foreign answer that an error repeats
 _STATUSES = frozenset(map(str, range(400, 600)))

@@ -137,6 +137,15 @@ def write_collection(collection: TextCollection, folder: Path, split: str = "tes
     write_atomic(folder / "qrels" / f"{split}.tsv", table.encode())
 
 
+def documents_in(folder: Path) -> int:
+    """Count the documents of a folder that `write_collection` wrote; none if there is none."""
+    path = folder / CORPUS
+    try:
+        return sum(bool(line.strip()) for _, line in text_lines(path)) if path.is_file() else 0
+    except DataError:  # damaged: nothing that would be worth keeping
+        return 0
+
+
 def collection_files(folder: Path, split: str = "test") -> tuple[Path, ...]:
     """Return the files that `write_collection` writes."""
     return (folder / CORPUS, folder / QUERIES, folder / QRELS, folder / "qrels" / f"{split}.tsv")

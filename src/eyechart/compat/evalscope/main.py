@@ -21,6 +21,7 @@ from eyechart.errors import DataError, EyechartError
 from eyechart.io.files import write_atomic
 from eyechart.io.progress import Progress, choose_progress
 from eyechart.results import Result
+from eyechart.results.spent import spent_line
 from eyechart.run import JobReport, results_of, run_or_skip
 from eyechart.session import Session
 from eyechart.tasks.image_caption import data_folder
@@ -88,13 +89,19 @@ def _reports(plan: Translation, session: Session, lost: set[Path]) -> Iterator[J
                 yield JobReport(job, result=estimate(job, session))
             continue
         if Path(job.dataset.root).resolve() in lost:
-            error = DataError(f"The captions in {job.dataset.root} could not be written: there is nothing to search.")
+            error = DataError(f"The captions in {job.dataset.root} are missing or incomplete: they are not searched.")
             report = JobReport(job, error=error)
         else:
             report = run_or_skip(job, session, skip_existing=plan.skip_existing)
-        if report.error is not None:
+        if report.error is not None or _is_elsewhere(report):
             lost |= {job.output, data_folder(job.output).resolve()}
         yield report
+
+
+def _is_elsewhere(report: JobReport) -> bool:
+    """Tell whether captions were put beside those of an earlier run, which were more."""
+    saved = report.result.facts.get("save_path") if report.result is not None else None
+    return saved is not None and Path(str(saved)) != data_folder(report.job.output)
 
 
 def write_config(configs: Sequence[TaskConfig], path: Path) -> None:
@@ -122,21 +129,23 @@ def _logged(log: logging.Logger) -> Iterator[None]:
 def _note(log: logging.Logger, report: JobReport) -> JobReport:
     """Log what became of a job, in EvalScope's words."""
     result = report.result
-    if report.error is not None:
-        log.error("%s: %s", report.job.title, report.error)
-    elif result is not None and report.skipped:
+    if result is not None and report.skipped:
         log.info("Skip %s, exists already.", report.job.output)
     elif result is not None:
         if "save_path" in result.facts:
             log.info("Write files to %s", result.facts["save_path"])
         shown = {key: getattr(result, key) for key in ("dataset", "model", "task")}
         log.info("Evaluation results: %s", {**shown, "metrics": {**result.facts, **result.metrics}})
+        if spent := spent_line(result.details):
+            log.info("%s: %s", report.job.title, spent)
         for notice in result.notices:
             log.warning("%s: %s", report.job.title, notice["message"])
         if result.failures:
             log.warning("%d samples failed, the first: %s", len(result.failures), dict(result.failures[0]))
         if result.path is not None:
             log.info("Dump results to: %s", result.path)
+    if report.error is not None:
+        log.error("%s: %s", report.job.title, report.error)
     return report
 
 

@@ -8,8 +8,8 @@ from types import MappingProxyType
 from typing import Any
 
 from eyechart import api
+from eyechart.api.answers import Json
 from eyechart.api.errors import ServerBusyError
-from eyechart.api.transport import Json
 from eyechart.io.media import ImageRef
 from eyechart.metrics.answers import split_thinking
 from eyechart.models.access import ServedFamily, ServedModel, address_of, has_address, make_client
@@ -110,6 +110,7 @@ def read_answer(said: api.ChatAnswer) -> Answer:
     return Answer(
         text=text,
         thinking="\n".join(part for part in (said.reasoning, thinking) if part),
-        finish_reason=said.finish_reason or ("refusal" if said.refusal else ""),
+        finish_reason="refusal" if said.refusal and not text else said.finish_reason or "",
+        refusal=said.refusal or "",
         usage={"prompt_tokens": said.usage.prompt_tokens, "completion_tokens": said.usage.completion_tokens},
     )

@@ -18,7 +18,7 @@ from eyechart.datasets.questions.own_tables import with_metric
 from eyechart.datasets.questions.predictions import find_predictions
 from eyechart.errors import ModelError, UsageError
 from eyechart.metrics.cells import Row, as_text
-from eyechart.models.access import Access
+from eyechart.models.access import Access, priced
 from eyechart.scorers import scorer_of
 from eyechart.scorers.judges import JUDGE_SETTINGS
 from eyechart.scorers.scoring import EXACT, Scored, check_scoring
@@ -102,7 +102,9 @@ class QuestionAnswering(Task):
         if family == "api":
             chosen["api_base"] = given.get("judge_api_base") or given.get("api_base")
         limits = {key: given[key] for key in ("concurrency", "timeout", "tries") if key in given}
-        access = Access(key_variable=given.get("judge_key_variable"), **limits)
+        access = priced(
+            Access(key_variable=given.get("judge_key_variable"), **limits), given.get("prices", ""), given["judge"]
+        )
         return {"judge": ModelSpec(family, given["judge"], options=chosen, access=access)}
 
     def check(self, info: DatasetInfo, settings: Mapping[str, Any]) -> None:
