@@ -15,7 +15,7 @@ from eyechart.api.budget import read_usage
 from eyechart.api.client import _model_names
 from eyechart.api.errors import ApiError
 from eyechart.api.refusals import read_error
-from eyechart.api.retry import read_retry_after
+from eyechart.api.retry import TransientError, read_retry_after
 from eyechart.api.secret import Secret
 from eyechart.api.transport import Transport
 from eyechart.datasets.questions.benchmarks import QuestionBenchmark
@@ -294,7 +294,10 @@ def read_body(data: bytes, _: Path) -> None:
     refusal = TRANSPORT._refusal(_Response(status, as_text(data)), content, "chat/completions", "m")
     if "sk-secret-key" in str(refusal):
         raise AssertionError("a refusal shows the key")
-    body = TRANSPORT._parse(content, "chat/completions", "m")
+    try:
+        body = TRANSPORT._parse(content, "chat/completions", "m")
+    except TransientError as passing:  # what is tried again, and raised as this error in the end
+        raise passing.last(1) from None
     for parse in PARSERS:
         try:
             parse(body)
