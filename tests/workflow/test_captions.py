@@ -1,7 +1,5 @@
 """Captions from a generator behind a real server: the files, the bad days, and what is paid."""
 
-import base64
-import io
 import json
 from pathlib import Path
 
@@ -15,17 +13,10 @@ from eyechart.errors import DataError, IncompleteError, UsageError
 from eyechart.tasks.image_caption import data_folder
 from support.data import noise_image, write_classification
 from support.openai_server import OpenAIServer, Status, first_attempts
-from support.retrieval_data import caption_config, many_images, read_rows, write_queries
+from support.retrieval_data import caption_config, many_images, read_rows, sent_image, write_queries
 
 MODEL = ("internvl2-8b",)
 DATA = Path("outputs/internvl2-8b/custom/retrieval_data")
-
-
-def sent_image(body):
-    """Return the image that a request carries."""
-    [part] = [part for part in body["messages"][-1]["content"] if part["type"] == "image_url"]
-    data = part["image_url"]["url"].split(",", 1)[1]
-    return Image.open(io.BytesIO(base64.b64decode(data)))
 
 
 def test_the_documented_config_gives_the_documented_files(custom):

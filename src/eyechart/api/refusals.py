@@ -31,7 +31,7 @@ class Refusal:
 
     def error(self) -> errors.ApiError:
         """Make the error that says it clearly."""
-        if self.status < 400:
+        if 300 <= self.status < 400:
             return self._redirect()
         if self.code in ("insufficient_quota", "invalid_api_key") or self.status in (401, 403):
             return self._key()

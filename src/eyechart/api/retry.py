@@ -28,6 +28,14 @@ class Retry:
     longest_retry_after: float = 300.0
     """A server that asks for a longer pause than this is not waited for."""
 
+    @property
+    def refusals(self) -> int:
+        """How often a server may refuse everything, without an answer in between, before the run ends.
+
+        More often than a single request is tried: limits by the minute last a minute.
+        """
+        return 2 * self.tries - 1
+
     def wait(self, failures: int) -> float:
         """Seconds to wait after this many failures in a row."""
         full = min(self.longest_wait, self.first_wait * 2.0 ** min(failures - 1, 32))

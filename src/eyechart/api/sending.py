@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 READERS = 4
 """Threads that read requests and encode their images."""
+LONGEST_HOLD = 10.0
+"""Seconds for which nothing is sent to a server that refuses everything and does not say until when."""
 MOST_REFUSALS = 4
 """Times ``tries``: how often one request may be one too many while others are answered."""
 
@@ -165,7 +167,7 @@ class Sending(Generic[T]):
             await asyncio.sleep(self._retry.after(failure, under.failures))
             return
         flow, under.refusals = self._gate.flow, under.refusals + 1
-        if flow.refusals >= self._retry.tries:  # and no answer in between
+        if flow.refusals >= self._retry.refusals:  # and no answer in between
             raise failure.last(under.tries, fatal=not self._all_taken or self._under_way > 1)
         if under.refusals >= self._retry.tries * MOST_REFUSALS:
             raise failure.last(under.tries)
@@ -173,9 +175,8 @@ class Sending(Generic[T]):
             async with self._gate.hold():
                 await asyncio.sleep(self._retry.after(failure, 1))
         elif not self._gate.in_flight:
-            # Nobody is served at all. Limits by the minute last a minute, so these waits grow faster than others.
-            async with self._gate.hold():
-                await asyncio.sleep(self._retry.wait(2 * flow.refusals))
+            async with self._gate.hold():  # nobody is served at all
+                await asyncio.sleep(min(self._retry.wait(flow.refusals), LONGEST_HOLD))
         elif under.refusals > 1:
             await asyncio.sleep(self._retry.wait(under.refusals))
 

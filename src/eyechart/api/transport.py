@@ -135,8 +135,8 @@ class Transport:
         """Make the error for a refusal that comes with a status of success."""
         code, words = read_error(content)
         said = self.quote(words)
-        status = int(code) if code in _STATUSES else 0
-        if status or code in FATAL_CODES:
+        status = int(code) if code in _STATUSES else 200
+        if status != 200 or code in FATAL_CODES:
             return self._sorted(Refusal(self.api_base, path, model, status, code, said, model in words, ""), None)
         return TransientError(errors.BadAnswerError(f"{self.api_base} answered with an error: {said}"))
 
