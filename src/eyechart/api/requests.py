@@ -62,6 +62,8 @@ class UnderWay(Generic[T]):
     """Why there is no body."""
     tries: int = 0
     """How often it was sent."""
+    following: UnderWay[T] | None = None
+    """The next request, made while this one's answer was kept."""
     failures: int = 0
     refusals: int = 0
     """How often it was one too many for the server."""

@@ -51,7 +51,11 @@ class Sending(Generic[T]):
         self._next = threading.Lock()
         self._under_way = 0
         self._all_taken = False
-        self._stop: Exception | None = None
+        self._broken: Exception | None = None
+        """Why no more requests could be read."""
+        self._stop: ApiError | None = None
+        """Why no more requests are sent."""
+        self._stopped = asyncio.Event()
         self._readers = ThreadPoolExecutor(READERS, "eyechart-read")
         # All that wait for the disk share one flush, if each has a thread to wait in.
         self._keepers = ThreadPoolExecutor(flow.most, "eyechart-keep")
@@ -60,8 +64,9 @@ class Sending(Generic[T]):
         """Send everything; raise what ended the run early when all that is in flight has arrived."""
         with self._readers, self._keepers:
             await self._run()
-        if self._stop is not None:
-            raise self._stop
+        failure = self._stop or self._broken
+        if failure is not None:
+            raise failure
 
     async def _run(self) -> None:
         async with AsyncExitStack() as stack:
@@ -78,48 +83,49 @@ class Sending(Generic[T]):
                 await asyncio.gather(*workers, return_exceptions=True)
 
     async def _work(self, session: httpx2.AsyncClient) -> None:
-        while not self._ends:
-            number = await self._gate.enter()
-            reply = None
+        under: UnderWay[T] | None = None
+        while self._stop is None and (under is not None or not self._all_taken):
+            number, reply = await self._gate.enter(), None
             try:
-                under = None if self._ends else await _in_thread(self._readers, self._take)
-                if under is None:
+                under = under or await _in_thread(self._readers, self._take)
+                if under is None or self._stop is not None:
                     self._gate.failed()
-                else:
-                    reply = await self._answer(session, under, number)
-                    self._alike.see(reply)
+                    break
+                reply = await self._answer(session, under, number)
+                under = under.following
+                self._alike.see(reply)
             except ApiError as error:
                 self._stop = self._stop or error
-            if self._stop is not None:
-                self._gate.open()
             if reply is not None:
                 await self._emit(reply)
+        if self._stop is not None:
+            self._stopped.set()
+            self._gate.open()
 
-    @property
-    def _ends(self) -> bool:
-        """Whether nothing new is sent any more."""
-        return self._all_taken or self._stop is not None
+    def _keep_and_take(self, keep: Callable[[T], None], value: T) -> UnderWay[T] | None:
+        """Put an answer on disk, then make the next request: one errand for a thread instead of two."""
+        keep(value)
+        return self._take()
 
     def _take(self) -> UnderWay[T] | None:
         """Read the next request and make its body, in a thread: both may be in files and archives."""
         with self._next:
-            if self._ends:
+            if self._all_taken or self._stop is not None:
                 return None
             try:
                 request = next(self._requests, None)
-            except Exception as error:  # noqa: BLE001 - raised by `run`, when the answers in flight are in
-                self._stop = error
-                return None
+            except Exception as error:  # noqa: BLE001 - raised by `run`, when what was read before is answered
+                request, self._broken = None, error
             if request is None:
                 self._all_taken = True
                 return None
-            self._under_way += 1
         under = UnderWay(request, time.monotonic())
         under.encode()
         return under
 
     async def _answer(self, session: httpx2.AsyncClient, under: UnderWay[T], number: int) -> Reply[T] | None:
         """Send one request until it is answered or has failed for good; a fatal error is raised."""
+        self._under_way += 1
         try:
             while True:
                 try:
@@ -150,7 +156,7 @@ class Sending(Generic[T]):
             self._budget.add(read_usage(answer))
             value = request.parse(answer)
             if request.keep is not None:
-                await _in_thread(self._keepers, request.keep, value)
+                under.following = await _in_thread(self._keepers, self._keep_and_take, request.keep, value)
         except BusyError:
             leave = partial(self._gate.refused, number)
             raise
@@ -164,7 +170,7 @@ class Sending(Generic[T]):
             under.failures += 1
             if under.failures >= self._retry.tries:
                 raise failure.last(under.tries)
-            await asyncio.sleep(self._retry.after(failure, under.failures))
+            await self._pause(self._retry.after(failure, under.failures))
             return
         flow, under.refusals = self._gate.flow, under.refusals + 1
         if flow.refusals >= self._retry.refusals:  # and no answer in between
@@ -173,12 +179,19 @@ class Sending(Generic[T]):
             raise failure.last(under.tries)
         if failure.retry_after is not None:
             async with self._gate.hold():
-                await asyncio.sleep(self._retry.after(failure, 1))
+                await self._pause(self._retry.after(failure, 1))
         elif not self._gate.in_flight:
             async with self._gate.hold():  # nobody is served at all
-                await asyncio.sleep(min(self._retry.wait(flow.refusals), LONGEST_HOLD))
+                await self._pause(min(self._retry.wait(flow.refusals), LONGEST_HOLD))
         elif under.refusals > 1:
-            await asyncio.sleep(self._retry.wait(under.refusals))
+            await self._pause(self._retry.wait(under.refusals))
+
+    async def _pause(self, seconds: float) -> None:
+        """Wait, but no longer than the run lasts."""
+        pause, end = asyncio.create_task(asyncio.sleep(seconds)), asyncio.create_task(self._stopped.wait())
+        await asyncio.wait({pause, end}, return_when=asyncio.FIRST_COMPLETED)
+        pause.cancel()
+        end.cancel()
 
 
 async def _in_thread(pool: ThreadPoolExecutor, function: Callable[..., Any], *arguments: Any) -> Any:
