@@ -79,4 +79,4 @@ def test_a_dry_run_estimates_tokens_cost_and_time(here, prices, capsys):
     prompt, completion = 12 * 9, 12 * 50
     assert result.metrics["estimated_cost"] == pytest.approx((2.5 * prompt + 10 * completion) / 1e6)
     assert result.metrics["estimated_seconds"] == (12 + 12) / 8
-    assert "108 prompt tokens and 600 completion tokens, 0.01 EUR, 3 s. Nothing was asked." in capsys.readouterr().out
+    assert "108 prompt tokens and 600 completion tokens, 0.0063 EUR, 3 s. Nothing was asked." in capsys.readouterr().out

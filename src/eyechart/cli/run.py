@@ -55,7 +55,7 @@ def dry_lines(reports: Sequence[JobReport]) -> Iterator[str]:
             numbers = report.result.metrics
             count = {key: f"{int(value):,}" for key, value in numbers.items()}
             cost = numbers.get("estimated_cost")
-            price = "" if cost is None else f", {cost:,.2f} {report.result.facts['currency']}"
+            price = "" if cost is None else f", {cost:,.4f} {report.result.facts['currency']}"
             yield (
                 f"{report.result.model} on {report.result.dataset}: {count['images']} images, {count['requests']} "
                 f"requests, about {count['estimated_prompt_tokens']} prompt tokens and "
