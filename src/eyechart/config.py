@@ -25,6 +25,8 @@ class QuestionSettings(BaseModel):
     concurrency: int = Field(default=8, ge=1)
     timeout: float = Field(default=300.0, gt=0)
     tries: int = Field(default=6, ge=1)
+    prices: str = ""
+    """A file with the prices of tokens: see `eyechart.api.prices`."""
     temperature: float | None = Field(default=None, ge=0)
     max_tokens: int | None = Field(default=None, ge=1)
     system_prompt: str = ""
@@ -118,6 +120,8 @@ class Config(BaseModel):
     caption_cleaning: str | dict[str, str] | None = None
     """For all datasets, or by name; ``none`` for none."""
     annotation_file: str = ""
+    encoding: str = ""
+    """How the text files of a dataset of one's own are encoded; empty for UTF-8, or UTF-16 with its mark."""
     task_options: dict[str, Any] = {}
     """Settings of single tasks that no other task has."""
     questions: QuestionSettings = QuestionSettings()

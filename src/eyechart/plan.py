@@ -63,6 +63,7 @@ class PlannedBenchmark:
     def job(self, model: ModelSpec, output: Path, **how: Any) -> Job:
         """Make a job of it: with a model, and with how the work is to be done."""
         options = self.task.model_options(model.family)
+        how.setdefault("min_success", self.task.min_success)
         return Job(
             model=replace(model, options={**model.options, **options}) if options else model,
             dataset=self.dataset,
@@ -234,7 +235,7 @@ def _job(config: Config, spec: ModelSpec, benchmark: PlannedBenchmark) -> Job:
         batch_size=config.batch_size,
         workers=config.num_workers,
         on_error=config.on_error,
-        min_success=task.min_success if config.min_success is None else config.min_success,
+        **({} if config.min_success is None else {"min_success": config.min_success}),
         thumbnails=config.thumbnails,
         append=config.append,
         dump=tuple(name for name in ("classnames", "templates") if getattr(config, f"dump_{name}")),
@@ -260,6 +261,8 @@ def dataset_spec(config: Config, name: str, language: str) -> DatasetSpec:
         "allow_blank_classnames": config.allow_blank_classnames,
         "annotation_file": config.annotation_file,
         "caption_cleaning": _cleaning(config, name),
+        "encoding": config.encoding,
+        "skip_missing": config.on_error == "skip",
         "cache_dir": config.wds_cache_dir,
         "offline": config.offline,
         "hub": config.dataset_hub or config.hub,
@@ -288,7 +291,8 @@ _TASK_KEYS = {"recall_k", "save_clf", "load_clfs", "seed", "batch_size", "metric
 _PER_DATASET = ("train_split", "val_split", "val_proportion")
 TASK_FLAGS = frozenset({
     *_PER_DATASET, "folds", "fewshot_k", "fewshot_epochs", "fewshot_lr", "fewshot_curve", "fewshot_repeats",
-    "fewshot_draw", "knn_k", "normalize", "caption_prompt", "prompt_sensitivity", "merge_duplicate_classes",
+    "fewshot_draw", "knn_k", "normalize", "caption_prompt", "prompt_role", "prompt_sensitivity",
+    "merge_duplicate_classes",
 })  # fmt: skip
 """Task options that are flags of the command: they may be there for another task."""
 

@@ -94,6 +94,9 @@ class DatasetInfo:
     """Warnings that the reader found in the description (they are counted in the result)."""
     collection: TextCollection | None = None
     """Queries, documents and relevance."""
+    shared_texts: bool = False
+    """A text that several images have means each of them: whichever is found is right. Published retrieval benchmarks
+    want the very image (or copy of the text) instead."""
 
 
 @runtime_checkable
@@ -279,6 +282,8 @@ class Answer:
     """prompt_tokens and completion_tokens, where they are known."""
     error: str = ""
     """Why there is no answer; the text is then empty."""
+    refusal: str = ""
+    """What the model said instead of an answer, where the server sets refusals apart."""
 
 
 @runtime_checkable

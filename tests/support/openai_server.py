@@ -106,7 +106,9 @@ class OpenAIServer:
         dimension: int = 8,
         answer: Callable[[dict[str, Any]], Any] | None = None,
         usage: dict[str, int] | None = None,
+        at_once: int | None = None,
     ) -> None:
+        self.at_once = at_once
         self.delay = delay
         self.fault = fault
         self.models = models
@@ -148,6 +150,11 @@ class OpenAIServer:
     def is_busy(self) -> bool:
         """Tell whether a request is under way, or may lie unread in a connection."""
         return bool(self.in_flight or self._http.connections)
+
+    @property
+    def is_full(self) -> bool:
+        """Tell whether the request that has just come is one too many."""
+        return self.at_once is not None and self.in_flight > self.at_once
 
     # What the handler asks
 
@@ -265,7 +272,10 @@ class _Handler(BaseHTTPRequestHandler):
         self._under_way = (body, attempt, identity)
         outcome = "gone"
         try:
-            outcome = self._answer(body, attempt)
+            if self.server.owner.is_full:
+                outcome = self._send(429, {"error": {"message": "too many at once"}})
+            else:
+                outcome = self._answer(body, attempt)
         finally:
             self._leave(outcome)
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from eyechart.api.answers import excerpt, list_of
-from eyechart.api.client import Request
+from eyechart.api.answers import Json, excerpt, list_of
 from eyechart.api.errors import BadAnswerError
-from eyechart.api.transport import Json
+from eyechart.api.requests import Request
 from eyechart.io.untrusted import is_number
 
 

@@ -49,6 +49,7 @@ def _what(parser: argparse.ArgumentParser) -> None:
     add("--task_option", nargs="+", default=[], metavar="KEY=VALUE", help="what tasks take and no flag gives")
     add("--language", nargs="+", default=["en"], help="languages of class names and captions")
     add("--limit", type=int, help="score only the first N samples")
+    add("--encoding", default="", help="of the text files of a dataset of your own, if not UTF-8: gbk, utf-16, ...")
     add("--annotation_file", default="", help="annotation file of a named retrieval dataset")
     add(
         "--caption_cleaning",
@@ -99,6 +100,7 @@ def _how(parser: argparse.ArgumentParser) -> None:
     add("--recall_k", nargs="+", type=int, default=LEFT_OPEN, help="k of retrieval recall@k (default: 5)")
     add("--metrics", default="default", choices=["default", "full"], help="full adds the less common ones")
     add("--caption_prompt", help="what captioning and image_caption tell a model that takes prompts")
+    add("--prompt_role", choices=["user", "system"], help="who says the prompt of image_caption (default: user)")
     add("--reranker", default="", help="text retrieval: cross-encoder that orders anew what the encoder found")
     add("--group_by", nargs="+", default=[], help="metadata columns: figures by group and of the worst group")
     add("--batch_size", type=int, default=64, help="images or texts per forward pass")
@@ -186,6 +188,7 @@ def _questions(parser: argparse.ArgumentParser) -> None:
     add("--concurrency", type=int, default=8, help="requests at the same time")
     add("--timeout", type=float, default=300.0, help="seconds for one answer")
     add("--tries", type=int, default=6, help="how often a failing request is sent")
+    add("--prices", default="", metavar="FILE", help="TOML or JSON: what a million tokens of each model cost")
     add("--temperature", type=float, help="sampling temperature; the server's or greedy if not given")
     add("--max_tokens", type=int, help="longest answer")
     add("--system_prompt", default="", help="put before every question")

@@ -39,7 +39,7 @@ Row = Mapping[str, Any]
 def open_text_collection(spec: DatasetSpec) -> RowDataset[Sample]:
     """Read a folder of texts: its queries are the samples; what else its lines hold is metadata."""
     folder = Path(spec.root).expanduser()
-    collection = read_collection(folder, spec.split)
+    collection = read_collection(folder, spec.split, encoding=spec.options.get("encoding", ""))
     samples = [Sample(query.id, None, texts=(query.text,), meta=query.meta) for query in collection.queries]
     return in_memory(describe(spec, "texts", folder, collection), samples)
 
@@ -47,7 +47,7 @@ def open_text_collection(spec: DatasetSpec) -> RowDataset[Sample]:
 def open_collection(spec: DatasetSpec) -> RowDataset[Sample]:
     """Read a folder of texts and images: its images are the samples, each once."""
     folder = Path(spec.root)
-    collection = read_collection(folder, spec.split, images=True)
+    collection = read_collection(folder, spec.split, images=True, encoding=spec.options.get("encoding", ""))
     names = dict.fromkeys(item.image for item in (*collection.documents, *collection.queries) if item.image)
     if not names:
         raise DataError(f"{folder} has no images, only texts.", advice="Call it texts/NAME instead of collection/NAME.")
@@ -64,7 +64,9 @@ def has_images(folder: Path) -> bool:
     return any(column.search(line) for path in files for _, line in text_lines(path))
 
 
-def read_collection(folder: Path, split: str = "test", *, images: bool = False) -> TextCollection:
+def read_collection(
+    folder: Path, split: str = "test", *, images: bool = False, encoding: str | None = None
+) -> TextCollection:
     """Read a folder; every bad line is reported with its number.
 
     Ids may be numbers or texts; a document's title stands before its text. With ``images`` an item may have one beside
@@ -75,12 +77,12 @@ def read_collection(folder: Path, split: str = "test", *, images: bool = False) 
     """
     if not folder.is_dir():
         raise DataError(f"There is no folder {folder}.", advice="Check --dataset_root.")
-    documents = _items(folder / CORPUS, images=images)
-    queries = _items(folder / QUERIES, images=images)
-    return TextCollection(documents, queries, _relevance(folder, split, {query.id for query in queries}))
+    documents = _items(folder / CORPUS, encoding, images=images)
+    queries = _items(folder / QUERIES, encoding, images=images)
+    return TextCollection(documents, queries, _relevance(folder, split, {query.id for query in queries}, encoding))
 
 
-def _relevance(folder: Path, split: str, known: set[str]) -> dict[str, dict[str, float]]:
+def _relevance(folder: Path, split: str, known: set[str], encoding: str | None) -> dict[str, dict[str, float]]:
     """Read how relevant which document is to which query: ``qrels.jsonl`` is of the split "test" alone."""
     table = folder / "qrels" / f"{split}.tsv"
     if split != ONLY_SPLIT and not table.is_file():
@@ -90,7 +92,7 @@ def _relevance(folder: Path, split: str, known: set[str]) -> dict[str, dict[str,
     paths = [path for path in (table, folder / QRELS) if path.is_file()]
     if not paths:
         raise DataError(f"There is no relevance in {folder}.", advice=f"It goes into qrels/{split}.tsv or {QRELS}.")
-    first, *others = [_relevance_of(path, known) for path in paths if path == table or split == ONLY_SPLIT]
+    first, *others = [_relevance_of(path, known, encoding) for path in paths if path == table or split == ONLY_SPLIT]
     if any(other != first for other in others):
         raise DataError(
             f"{table} and {folder / QRELS} hold other relevance.",
@@ -99,11 +101,12 @@ def _relevance(folder: Path, split: str, known: set[str]) -> dict[str, dict[str,
     return first
 
 
-def _relevance_of(path: Path, known: set[str]) -> dict[str, dict[str, float]]:
+def _relevance_of(path: Path, known: set[str], encoding: str | None) -> dict[str, dict[str, float]]:
     """Read one file of relevance, in either form."""
     problems = Problems(path)
     relevance: dict[str, dict[str, float]] = {}
-    for number, row in _table_rows(path) if path.suffix == ".tsv" else json_objects(path, problems):
+    tabbed = path.suffix == ".tsv"
+    for number, row in _table_rows(path, encoding) if tabbed else json_objects(path, problems, encoding):
         reason = _bad_relevance(row, known)
         if not reason:
             query, document, score = str(row["query-id"]), str(row["corpus-id"]), float(row["score"])
@@ -134,12 +137,21 @@ def write_collection(collection: TextCollection, folder: Path, split: str = "tes
     write_atomic(folder / "qrels" / f"{split}.tsv", table.encode())
 
 
+def documents_in(folder: Path) -> int:
+    """Count the documents of a folder that `write_collection` wrote; none if there is none."""
+    path = folder / CORPUS
+    try:
+        return sum(bool(line.strip()) for _, line in text_lines(path)) if path.is_file() else 0
+    except DataError:  # damaged: nothing that would be worth keeping
+        return 0
+
+
 def collection_files(folder: Path, split: str = "test") -> tuple[Path, ...]:
     """Return the files that `write_collection` writes."""
     return (folder / CORPUS, folder / QUERIES, folder / QRELS, folder / "qrels" / f"{split}.tsv")
 
 
-def _items(path: Path, *, images: bool) -> tuple[Document, ...]:
+def _items(path: Path, encoding: str | None, *, images: bool) -> tuple[Document, ...]:
     """Read queries or documents."""
     if not path.is_file():
         raise DataError(
@@ -148,7 +160,7 @@ def _items(path: Path, *, images: bool) -> tuple[Document, ...]:
     own = {"_id", "text", "title", *([IMAGE] if images else [])}
     problems = Problems(path)
     found: dict[str, Document] = {}
-    for number, row in json_objects(path, problems):
+    for number, row in json_objects(path, problems, encoding):
         image: Any = row.get(IMAGE) if images else None
         text: Any = row.get("text", "" if images else None)
         reason = _bad_item(row, text, image)
@@ -182,8 +194,8 @@ def _bad_item(row: Row, text: Any, image: Any) -> str:
     return f"the _id {name!r} holds control characters" if is_unsafe(str(name)) else ""
 
 
-def _table_rows(path: Path) -> Iterator[tuple[int, Row]]:
-    for number, line in text_lines(path):
+def _table_rows(path: Path, encoding: str | None) -> Iterator[tuple[int, Row]]:
+    for number, line in text_lines(path, encoding=encoding):
         cells = [cell.strip() for cell in line.split("\t")]
         if number == 1 and cells[0] == COLUMNS[0]:
             if tuple(cells) != COLUMNS:

@@ -67,6 +67,8 @@ class VisionModel(ModelEntry):
     """Ours, for captions: None sends none, for servers that refuse it."""
     max_tokens: int | None = Field(default=None, ge=1)
     """Ours, for captions: the longest answer."""
+    prompt_role: Literal["user", "system"] = "user"
+    """Ours, for captions: who says the prompt. EvalScope lets the system say it."""
     extra_body: dict[str, Any] = {}
     """Ours, for captions: further fields of the request, as the server knows them."""
     max_edge: int | None = Field(default=2048, ge=16)
@@ -96,13 +98,15 @@ class Requests(Settings):
     """Ours: how requests to APIs are sent and what they may cost."""
 
     concurrency: int | None = Field(default=None, ge=1)
-    """Requests at a time; without it ``batch_size``, and without that 8."""
+    """Requests at a time, at most; 8 by default."""
     timeout: float = Field(default=120.0, gt=0)
     tries: int = Field(default=6, ge=1)
     max_requests: int | None = Field(default=None, ge=0)
     max_total_tokens: int | None = Field(default=None, ge=0)
     dry_run: bool = False
-    """Only count what would be asked and estimate the tokens."""
+    """Only count what would be asked; estimate tokens, time and, with ``prices``, cost."""
+    prices: str = ""
+    """A file with the prices of tokens, by model."""
 
 
 class ClipEval(Requests):
@@ -128,6 +132,10 @@ class ClipEval(Requests):
     hub: Hub = "modelscope"
     """Ours: where named datasets come from."""
     on_error: OnError = "fail"
+    min_success: float | None = Field(default=None, ge=0, le=1)
+    """Ours: the share of the samples that must not be lost, else the run ends with an error; captions: all of them."""
+    encoding: str = ""
+    """Ours: how the text files of a dataset of one's own are encoded, if not in UTF-8."""
     caption_models: list[VisionModel] = []
     """Ours, for ``retrieval_comparison``: generators that describe the images."""
     text_models: list[TextModel] = []
@@ -147,12 +155,6 @@ class ClipEval(Requests):
             raise ValueError("caption_models and text_models belong to task: retrieval_comparison")
         return self
 
-    @property
-    def requests_at_a_time(self) -> int:
-        """Return how many requests are sent at a time."""
-        given = self.batch_size if "batch_size" in self.model_fields_set else DEFAULT_CONCURRENCY
-        return self.concurrency or given
-
 
 class ClipConfig(Settings):
     """``eval_config`` of the tool ``clip_benchmark``."""
@@ -167,6 +169,8 @@ class CustomTask(Settings):
     name: str = "CustomRetrieval"
     data_path: str
     eval_splits: Names = ["test"]
+    encoding: str = ""
+    """Ours: how the files are encoded, if not in UTF-8."""
 
 
 class MtebEval(Requests):

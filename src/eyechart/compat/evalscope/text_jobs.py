@@ -34,6 +34,7 @@ class Texts:
     writer: str = ""
     """Who wrote the texts; results name it together with the models that search them."""
     options: Mapping[str, Any] = field(default_factory=dict)
+    encoding: str = ""
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,8 @@ class TextModels:
 
 def text_jobs(texts: Texts, models: TextModels, top_k: int, layout: Layout, planner: Planner) -> Iterator[Job]:
     """Plan every encoder on a folder, alone and with each reranker."""
-    dataset = DatasetSpec(texts.name, "text_collection", str(texts.folder), texts.split, limit=texts.limit)
+    how = {"encoding": texts.encoding} if texts.encoding else {}
+    dataset = DatasetSpec(texts.name, "text_collection", str(texts.folder), texts.split, limit=texts.limit, options=how)
     for encoder, prompts in models.encoders:
         planner.check(encoder, "encoder")
         for reranker, reranker_prompt in ((None, ""), *models.rerankers):
@@ -94,7 +96,9 @@ def tool_jobs(config: MtebConfig, layout: Layout, planner: Planner, promised: Co
         folder = Path(task.data_path).expanduser()
         for split in task.eval_splits:
             name = task.name if split == "test" else f"{task.name}-{split}"
-            texts = Texts(name, folder, split, settings.limit, promised=folder.resolve() in promised)
+            texts = Texts(
+                name, folder, split, settings.limit, promised=folder.resolve() in promised, encoding=task.encoding
+            )
             yield from text_jobs(texts, models, settings.top_k, layout, planner)
     if settings.task_names or settings.task_types:
         yield from _mteb_jobs(settings, models, layout, planner)

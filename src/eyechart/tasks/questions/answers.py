@@ -78,9 +78,8 @@ def _generate(material: Material, settings: Mapping[str, Any], build: Build | No
         def generate(prompts: Iterable[Prompt]) -> Iterable[tuple[str, Answer]]:
             return bar_each(material.generator.generate(prompts, repeat), bar)
 
-        answers = Questioner(
-            dataset, generate, system=settings["system_prompt"], build=build, blind=settings["blind"]
-        ).answer(rows)
+        asker = Questioner(dataset, generate, system=settings["system_prompt"], build=build, blind=settings["blind"])
+        answers = asker.answer(rows, together=[key.tobytes() for key in material.manifest.digests])
     answers.file, answers.notices = write_predictions(answers.rows, material.output, repeat, xlsx=settings["xlsx"])
     return answers
 
@@ -145,12 +144,17 @@ class Questioner:
         self.prompts: dict[str, tuple[str, list[str]]] = {}
         """The prompt's text and its images' digests, by the row's index."""
 
-    def answer(self, rows: Sequence[Record]) -> AnsweredRows:
-        """Answer all rows; what has no usable prompt or no answer is listed as failed."""
+    def answer(self, rows: Sequence[Record], together: Sequence[bytes] = ()) -> AnsweredRows:
+        """Answer all rows; what has no usable prompt or no answer is listed as failed.
+
+        Rows with the same image, told by ``together``, are asked one after the other: the image is encoded once, and a
+        server that remembers the beginnings of prompts reads it once.
+        """
         dialogues = self.dataset.info.benchmark.is_dialogue
+        asked = _by_image(rows, together)
         if self.blind:
-            self.hide = self._hiding(rows)
-        said = self._dialogues(rows) if dialogues else self._questions(rows)
+            self.hide = self._hiding(asked)
+        said = self._dialogues(asked) if dialogues else self._questions(asked)
         found = AnsweredRows()
         for row in rows:
             index = as_text(row["index"])
@@ -227,6 +231,16 @@ class Questioner:
             for name, answer in list(self.generate(prompts)):
                 said[name].append(answer)
         return said
+
+
+def _by_image(rows: Sequence[Record], images: Sequence[bytes]) -> Sequence[Record]:
+    """Bring rows with the same image together, in the order in which the images first occur."""
+    first: dict[bytes, int] = {}
+    for place, image in enumerate(images):
+        first.setdefault(image, place)
+    return (
+        [row for _, row in sorted(zip(images, rows, strict=True), key=lambda pair: first[pair[0]])] if first else rows
+    )
 
 
 def history(users: Sequence[Message], said: Sequence[Answer]) -> Iterator[Message]:

@@ -12,7 +12,7 @@ from eyechart.datasets.questions.benchmarks import QuestionBenchmark
 from eyechart.errors import DataError, EyechartError, UsageError
 from eyechart.inference.answers import StoredAnswers
 from eyechart.metrics.cells import Row
-from eyechart.models.access import Access
+from eyechart.models.access import Access, priced
 from eyechart.scorers.judging import JUDGE_SETTINGS, Judge, load_prompts
 from eyechart.scorers.scoring import EXACT, Scored, score_rows
 from eyechart.tasks.base import Material
@@ -51,7 +51,12 @@ def judge_specs(given: Mapping[str, Any]) -> dict[str, ModelSpec]:
     found = {}
     for part, name, family, base in zip(PARTS, names, families, bases, strict=False):
         address = {"api_base": base or given.get("api_base")} if family == "api" else {}
-        found[part] = ModelSpec(family, name, options={"settings": settings, **address}, access=access)
+        found[part] = ModelSpec(
+            family,
+            name,
+            options={"settings": settings, **address},
+            access=priced(access, given.get("prices", ""), name),
+        )
     return found
 
 
