@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from pydantic import BaseModel
+
+from eyechart.compat.evalscope import answers
 from eyechart.errors import UsageError, unknown_name
 
 Dict = dict[str, Any]
@@ -32,9 +35,12 @@ def normalise(config: Mapping[str, Any]) -> Dict:
     whole = dict(config)
     if "tool" in whole and "eval_config" not in whole:
         whole = {"eval_config": whole}  # a file that holds the inner part only, as EvalScope's command line takes it
-    whole = rename(whole, TOP, "the config")
     if isinstance(whole.get("eval_backend"), str):
-        whole["eval_backend"] = _known("eval_backend", whole["eval_backend"], BACKENDS)
+        whole["eval_backend"] = _known("eval_backend", whole["eval_backend"], BACKENDS, answers.BACKENDS)
+    answers.refuse_foreign(whole, answers.TOP_LEVEL)
+    whole = rename(whole, TOP, "the config")
+    if isinstance(whole.get("eval_config"), BaseModel):
+        return whole  # typed already
     if not isinstance(whole.get("eval_config"), Mapping):
         raise UsageError(
             "The config has no eval_config.", advice="It holds tool, models and eval; see docs/run-task.md."
@@ -57,11 +63,12 @@ def rename(values: Dict, table: Mapping[str, str], where: str) -> Dict:
 def _tool(inner: Dict) -> Dict:
     if not isinstance(inner.get("tool"), str):
         raise UsageError("eval_config has no tool.", advice=f"Known: {', '.join(sorted(set(TOOLS.values())))}.")
-    inner["tool"] = _known("tool", inner["tool"], TOOLS)
+    inner["tool"] = _known("tool", inner["tool"], TOOLS, answers.TOOLS)
     inner = rename(inner, TOOL, "eval_config")
     eval_ = inner.get("eval")
     if not isinstance(eval_, Mapping):
         raise UsageError("eval_config has no eval.", advice="It says on what to evaluate; see docs/run-task.md.")
+    answers.refuse_foreign(eval_, answers.IN_EVAL, "eval_config.eval.")
     return _clip(inner, dict(eval_)) if inner["tool"] == "clip_benchmark" else _mteb(inner, dict(eval_))
 
 
@@ -109,8 +116,10 @@ def _listed(value: object) -> list[Any]:
     return list(value) if isinstance(value, list | tuple) else [] if value is None else [value]
 
 
-def _known(kind: str, name: str, table: Mapping[str, str]) -> str:
-    """Look a name up, in any case."""
+def _known(kind: str, name: str, table: Mapping[str, str], elsewhere: Mapping[str, str]) -> str:
+    """Look a name up, in any case; for one that EvalScope has and this tool has not, say what there is instead."""
+    if name.lower() in elsewhere:
+        raise UsageError(f"{kind}: {name} is not here.", advice=elsewhere[name.lower()])
     if name.lower() not in table:
         raise unknown_name(kind, name, table.values())
     return table[name.lower()]

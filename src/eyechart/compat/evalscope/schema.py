@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
@@ -31,7 +30,13 @@ Hub = Literal["modelscope", "huggingface"]
 class Settings(BaseModel):
     """What all levels have in common: unknown keys are errors, nothing changes later, keys stay hidden."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=(), arbitrary_types_allowed=True)
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        protected_namespaces=(),
+        arbitrary_types_allowed=True,
+        hide_input_in_errors=True,
+    )
 
 
 class Endpoint(Settings):
@@ -201,22 +206,3 @@ class MtebConfig(Settings):
     tool: Literal["mteb"]
     models: list[TextModel] = Field(min_length=1)
     eval: MtebEval
-
-
-class TaskConfig(Settings):
-    """One call of ``run_task``."""
-
-    eval_backend: Literal["RAGEval"] = "RAGEval"
-    eval_config: Annotated[ClipConfig | MtebConfig, Field(discriminator="tool")]
-    work_dir: str | None = None
-    no_timestamp: bool = True
-    """EvalScope puts results into a folder named by the time unless told not to; here it must be asked for."""
-    use_cache: str | None = None
-    """An earlier run's folder to go on in; it replaces ``work_dir``."""
-    seed: int = 42
-    debug: bool = False
-
-    @property
-    def folder(self) -> Path:
-        """Return where results go: ``use_cache``, else ``work_dir``, else the tool's ``output_dir``."""
-        return Path(self.use_cache or self.work_dir or self.eval_config.eval.output_dir or "outputs").expanduser()
