@@ -10,6 +10,7 @@ from eyechart.api import Secret, find_key
 from eyechart.types import OnError
 
 CAPTION = "image_caption"
+RERANKING = "CustomReranking"
 COMPARISON = "retrieval_comparison"
 DEFAULT_CONCURRENCY = 8
 
@@ -167,11 +168,16 @@ class ClipConfig(Settings):
 
 
 class CustomTask(Settings):
-    """A folder with corpus.jsonl, queries.jsonl and qrels."""
+    """A folder with corpus.jsonl, queries.jsonl and qrels; for ``CustomReranking`` also top_ranked.jsonl."""
 
     name: str = "CustomRetrieval"
     data_path: str
     eval_splits: Names = ["test"]
+
+    @property
+    def is_reranking(self) -> bool:
+        """Tell whether queries look among candidates of their own, by the name that EvalScope gives to it."""
+        return self.name.startswith(RERANKING)
 
 
 class MtebEval(Requests):
@@ -187,7 +193,10 @@ class MtebEval(Requests):
     """Use only the first queries; the corpus stays whole."""
     overwrite_results: bool = True
     output_dir: str | None = None
-    splits: Names = []
+    splits: dict[str, Names] | Names = []
+    """Of MTEB's own tasks: for all of them, or by task."""
+    data_dir: str | dict[str, str] | None = None
+    """Ours: the data of MTEB's own tasks, in a folder with one folder for each task, or (by task name) anywhere."""
     hub: Hub = "modelscope"
     encode_kwargs: dict[str, Any] = {}
     verbosity: int = 2
@@ -195,7 +204,7 @@ class MtebEval(Requests):
 
     @model_validator(mode="after")
     def _something_to_do(self) -> Self:
-        if not (self.task_names or self.task_types or self.custom_tasks):
+        if not (self.task_names or self.task_types or self.languages or self.custom_tasks):
             raise ValueError("no task: give tasks (or task_names), or custom_tasks with a data_path")
         return self
 

@@ -15,9 +15,12 @@ from eyechart.datasets.libraries.mteb import MtebDataset, tasks_of_types
 from eyechart.errors import UsageError
 from eyechart.models.access import access_of
 from eyechart.plan import PlannedBenchmark, Planner
+from eyechart.tasks.mteb import WITH_RERANKER
 from eyechart.types import DatasetSpec, Job, ModelSpec
 
 RETRIEVAL, MTEB = "text_retrieval", "mteb"
+CACHE = "cache"
+"""Data of MTEB's own tasks that lie here, each in a folder of the task's name, are used without any network."""
 
 
 @dataclass(frozen=True)
@@ -94,28 +97,40 @@ def tool_jobs(config: MtebConfig, layout: Layout, planner: Planner, promised: Co
         folder = Path(task.data_path).expanduser()
         for split in task.eval_splits:
             name = task.name if split == "test" else f"{task.name}-{split}"
-            texts = Texts(name, folder, split, settings.limit, promised=folder.resolve() in promised)
+            options = {"candidates": True} if task.is_reranking else {}
+            texts = Texts(name, folder, split, settings.limit, promised=folder.resolve() in promised, options=options)
             yield from text_jobs(texts, models, settings.top_k, layout, planner)
-    if settings.task_names or settings.task_types:
+    if settings.task_names or settings.task_types or settings.languages:
         yield from _mteb_jobs(settings, models, layout, planner)
 
 
 def _mteb_jobs(settings: MtebEval, models: TextModels, layout: Layout, planner: Planner) -> Iterator[Job]:
-    if models.rerankers:
-        raise UsageError(
-            "Rerankers work on custom_tasks only.", advice="Remove them, or MTEB's own tasks, from this config."
-        )
-    chosen = {"languages": settings.languages, "splits": settings.splits}
-    options = {key: value for key, value in chosen.items() if value}
+    """Plan MTEB's own tasks: every encoder alone and, where there is something to order, with each reranker."""
     names = settings.task_names or tasks_of_types(settings.task_types, settings.languages)
     for encoder, prompts in models.encoders:
         planner.check(encoder, "encoder")
-        folder = layout.model_folder([encoder.name], [[encoder.what], prompts, ""])
         for name in names:
-            dataset = DatasetSpec(name, MTEB, name, limit=settings.limit, options=options)
-            benchmark = planner.benchmark(dataset, MTEB, prompts)
+            dataset = DatasetSpec(name, MTEB, name, limit=settings.limit, options=_mteb_options(settings, name))
             kind = cast("MtebDataset", planner.datasets.open(dataset)).task.metadata.type
-            yield _job(encoder, benchmark, result_path(folder, name, f"{MTEB}_{kind}"))
+            for reranker, prompt in ((None, ""), *(models.rerankers if kind in WITH_RERANKER else ())):
+                second = {"reranker": reranker, "top_k": settings.top_k, "reranker_prompt": prompt}
+                benchmark = planner.benchmark(dataset, MTEB, {**prompts, **second})
+                chain = [spec for spec in (encoder, reranker) if spec is not None]
+                together = [spec.name for spec in chain]
+                folder = layout.model_folder(together, [[spec.what for spec in chain], prompts, prompt])
+                output = result_path(folder, name, f"{MTEB}_{kind}")
+                yield _job(encoder, benchmark, output, label(together) if reranker else "")
+
+
+def _mteb_options(settings: MtebEval, name: str) -> dict[str, Any]:
+    """Say which part of a task is meant, and where its data are."""
+    splits = settings.splits.get(name, []) if isinstance(settings.splits, dict) else settings.splits
+    roots = settings.data_dir
+    own = roots.get(name) if isinstance(roots, dict) else str(Path(roots or CACHE) / name)
+    if not roots and not Path(str(own)).is_dir():
+        own = None  # nobody has put the data there by hand
+    chosen = {"languages": settings.languages, "splits": splits, "folder": own, "hub": settings.hub}
+    return {key: value for key, value in chosen.items() if value}
 
 
 def _job(encoder: ModelSpec, benchmark: PlannedBenchmark, output: Path, together: str = "") -> Job:

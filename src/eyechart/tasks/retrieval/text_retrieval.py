@@ -53,6 +53,24 @@ class TextPrediction(Prediction):
         return replace(super().only(keep), judged=judged, found=self.found.only(keep), mteb=mteb)
 
 
+def second_stage(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Pick, if there is a reranker, how many documents it reads and what it is told before a query."""
+    if not options.get(RERANKER):
+        return {}
+    depth = int(options.get("top_k") or TOP_K)
+    if depth < 1:
+        raise UsageError(f"top_k must be 1 or more, not {depth}.")
+    return {"top_k": depth, "reranker_prompt": options.get("reranker_prompt") or ""}
+
+
+def reranker_of(options: Mapping[str, Any]) -> dict[str, ModelSpec]:
+    """Take the reranker: a cross-encoder by its folder or id, or any that is described already."""
+    given = options.get(RERANKER)
+    if not given:
+        return {}
+    return {RERANKER: given if isinstance(given, ModelSpec) else ModelSpec("cross-encoder", given)}
+
+
 class TextRetrieval(Task):
     """ndcg, map, mrr, recall, precision and hit_rate at 1, 3, 5, 10, 20, 100 and 1000, as MTEB names them.
 
@@ -69,24 +87,15 @@ class TextRetrieval(Task):
     def settings(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """Pick the prompts and, with a reranker, how many documents it reads and what it is told before a query."""
         said = {key: options[key] for key in (*SAID, "candidates") if options.get(key)}
-        if not options.get(RERANKER):
-            return {**prompt_settings(options), **said}
-        depth = int(options.get("top_k") or TOP_K)
-        if depth < 1:
-            raise UsageError(f"top_k must be 1 or more, not {depth}.")
-        second = {"top_k": depth, "reranker_prompt": options.get("reranker_prompt") or ""}
-        return {**prompt_settings(options), **second, **said}
+        return {**prompt_settings(options), **second_stage(options), **said}
 
     def model_options(self, family: str) -> dict[str, Any]:
         """Put prompts in front of texts here, by role, and nowhere else."""
         return given_prompts(family)
 
     def others(self, options: Mapping[str, Any]) -> dict[str, ModelSpec]:
-        """Take the reranker: a cross-encoder by its folder or id, or any that is described already."""
-        given = options.get(RERANKER)
-        if not given:
-            return {}
-        return {RERANKER: given if isinstance(given, ModelSpec) else ModelSpec("cross-encoder", given)}
+        """Take the reranker."""
+        return reranker_of(options)
 
     def check(self, info: DatasetInfo, settings: Mapping[str, Any]) -> None:
         """Refuse a reranking task without candidates."""
@@ -115,7 +124,7 @@ class TextRetrieval(Task):
             mteb = of_vectors(collection, asked, queries, documents)
         else:
             found = ranked.rank_lists(judged, lists[mine], scores[mine])
-            mteb = of_lists(collection, asked, lists, _as_the_library(scores, card))
+            mteb = of_lists(collection, asked, lists, as_its_library(scores, card))
         gains = (gain for query in asked for gain in collection.relevance[query.id].values())
         return TextPrediction(
             info=material.info,
@@ -209,7 +218,7 @@ def _reread(
     return scores, reranker.card
 
 
-def _as_the_library(scores: Floats, card: ModelCard | None) -> Floats:
+def as_its_library(scores: Floats, card: ModelCard | None) -> Floats:
     """Return the scores that MTEB would see: those of a reranker's own library, which may put them between 0 and 1."""
     if card is None or card.similarity != SIGMOID:
         return scores
