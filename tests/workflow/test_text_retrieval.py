@@ -304,6 +304,17 @@ def test_two_stages_with_a_reranker_behind_a_server(data):
     assert not later  # answers were kept
 
 
+def test_a_reranker_of_text_embeddings_inference_is_asked_in_its_own_form_and_in_parts(data):
+    with OpenAIServer(models=None) as server:
+        _, other = run_task(config([local(), remote(server, is_cross_encoder=True)], top_k=40))
+        _, tei = run_task(config([local(), remote(server, is_cross_encoder=True, rerank_form="tei")], top_k=40))
+        asked = [request.body for request in server.requests if request.body and "texts" in request.body]
+
+    assert sorted({len(body["texts"]) for body in asked}) == [8, 32]
+    assert all(set(body) == {"query", "texts", "raw_scores"} for body in asked)
+    assert tei.metrics == other.metrics  # the server scores by the same rule
+
+
 def test_the_second_stage_is_scored_as_trec_eval_scores_it(data):
     with OpenAIServer() as server:
         _, two = run_task(config([local(), remote(server, is_cross_encoder=True)], top_k=20))

@@ -105,6 +105,8 @@ class Transport:
                 f"{self.api_base} answered with something that is not JSON: {self._excerpt(content)}",
                 advice="Is this an OpenAI-compatible server, and does api_base end where its API begins (/v1)?",
             ) from error
+        if isinstance(value, list) and value and all(isinstance(row, dict) for row in value):
+            return {"data": value}  # what others put into an object, some servers send bare
         if not isinstance(value, dict):
             raise errors.BadAnswerError(f"{self.api_base} answered with no JSON object: {self._excerpt(content)}")
         return value

@@ -95,6 +95,8 @@ class TextModel(ModelEntry):
     config_kwargs: dict[str, Any] = {}
     encode_kwargs: dict[str, Any] = {}
     dimensions: int | None = Field(default=None, ge=1)
+    rerank_form: Literal["jina", "tei"] | None = None
+    """Ours, for rerankers behind an API: how the server takes documents; ``tei`` is Text Embeddings Inference."""
     precision: Literal["auto", "fp32", "fp16", "bf16"] = "auto"
 
 

@@ -13,7 +13,6 @@ from eyechart.datasets.layout import no_such_split
 from eyechart.datasets.libraries import mteb_data
 from eyechart.datasets.rows import describe
 from eyechart.errors import DataError, import_extra, unknown_name
-from eyechart.io.digests import file_digest
 from eyechart.io.progress import Progress
 from eyechart.types import DatasetInfo, DatasetSpec, Notice, Shard, digest_json
 
@@ -44,9 +43,7 @@ class MtebDataset:
     def signature(self) -> str:
         """Name the library's version and the data: by the revision that it pins, or by what is in the folder."""
         metadata = self.task.metadata
-        folder = self.folder
-        files = sorted(path for path in folder.rglob("*") if path.is_file()) if folder else []
-        content = [[str(path.relative_to(folder)), file_digest(path).hex()] for path in files] if folder else []
+        content = mteb_data.content_of(self.folder) if self.folder else []
         named = [version("mteb"), metadata.name, metadata.dataset, self.task.hf_subsets]
         hub = self.options.get("hub")
         return digest_json([*named, content, hub] if content or hub else named)

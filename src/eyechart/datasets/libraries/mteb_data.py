@@ -8,7 +8,8 @@ NAME/.../corpus-*.parquet, NAME-qrels/...         C-MTEB, which is how ModelScop
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,10 @@ from eyechart.datasets.remote.hubs import HubFiles
 from eyechart.datasets.remote.open import open_files
 from eyechart.datasets.text_collection import CORPUS, read_collection
 from eyechart.errors import DataError, first_line
+from eyechart.io.digests import file_digest
+from eyechart.io.files import cache_root
 from eyechart.io.progress import Progress
-from eyechart.types import TextCollection
+from eyechart.types import TextCollection, digest_json
 
 QRELS = "-qrels"
 SCOPE_NAMES = {
@@ -41,7 +44,41 @@ def load_folder(task: Any, folder: Path) -> None:
     if _is_retrieval(task) and (folder / CORPUS).is_file() and not _has_configs(folder):
         for split in task.eval_splits:
             _put(task, split, read_collection(folder, split))
-    elif _is_retrieval(task) and _qrels_of(folder).is_dir():
+        task.data_loaded = True
+        return
+    with _cache_of(folder):
+        _load_with_library(task, folder)
+    task.data_loaded = True
+
+
+def content_of(folder: Path) -> list[list[str]]:
+    """Return what is in a folder, and in that of its relevance: names and digests."""
+    return [
+        [str(path.relative_to(place)), file_digest(path).hex()]
+        for place in (folder, _qrels_of(folder))
+        for path in sorted(place.rglob("*"))
+        if path.is_file()
+    ]
+
+
+@contextmanager
+def _cache_of(folder: Path) -> Iterator[None]:
+    """Let the library ``datasets`` keep what it makes of a folder under the folder's content.
+
+    Its own cache goes by the folder's name and its README alone: other data of the same name would be read as these.
+    """
+    from datasets import config
+
+    before = config.HF_DATASETS_CACHE
+    config.HF_DATASETS_CACHE = cache_root() / "mteb" / digest_json(content_of(folder))
+    try:
+        yield
+    finally:
+        config.HF_DATASETS_CACHE = before
+
+
+def _load_with_library(task: Any, folder: Path) -> None:
+    if _is_retrieval(task) and _qrels_of(folder).is_dir():
         _load_parts(task, folder)
     else:
         # The library reads local folders, too, if they stand in the place of the repository's name.
@@ -54,7 +91,6 @@ def load_folder(task: Any, folder: Path) -> None:
                 f"{folder} does not hold the data of {task.metadata.name} ({first_line(error)}).",
                 advice="It must be MTEB's repository as downloaded, or hold a file for each split.",
             ) from error
-    task.data_loaded = True
 
 
 def cut(task: Any, limit: int) -> None:
