@@ -18,6 +18,8 @@ from eyechart.models.rerankers.cross_encoder import CrossEncoderReranker
 from eyechart.store.vectors import EmbeddingStore
 from eyechart.types import Document, MeanOf, ModelSpec, TextCollection
 from support.clipart import ROWS
+from support.data import noise_image
+from support.mteb_tasks import write_lines
 from support.openai_server import OpenAIServer, Status
 from support.text_models import minilm, save_tiny_cross_encoder
 
@@ -498,3 +500,42 @@ def test_vectors_of_unit_length_make_a_dot_product_the_cosine(here):
 
     assert by_dot.metrics["recall_at_1"] == 0.0
     assert by_cosine.metrics["recall_at_1"] == 1.0
+
+
+def mixed_gallery(folder):
+    """Six images, six texts, and one item that is both; each query belongs to one text or one image."""
+    (folder / "images").mkdir(parents=True)
+    for i in range(6):
+        noise_image(i).save(folder / "images" / f"{i}.png")
+    items = [{"_id": f"i{i}", "image": f"{i}.png"} for i in range(6)]
+    items += [{"_id": f"t{i}", "text": f"text {i}"} for i in range(6)] + [{"_id": "b", "text": "b", "image": "0.png"}]
+    write_lines(folder / "corpus.jsonl", items)
+    write_lines(folder / "queries.jsonl", [{"_id": f"q{i}", "text": f"text {i}"} for i in range(4)])
+    found = [f"{kind}{i}" for i, kind in enumerate("ttti")]
+    rows = [{"query-id": f"q{i}", "corpus-id": name, "score": 1} for i, name in enumerate(found)]
+    write_lines(folder / "qrels.jsonl", rows)
+
+
+@pytest.mark.parametrize("tool", ["clip_benchmark", "MTEB"])
+def test_a_gallery_of_images_and_texts_is_searched_by_either_tool(here, tool):
+    mixed_gallery(Path("g"))
+    model = {"model_name": "eyechart-tiny", "model_type": "onnx"}
+    inner = {
+        "clip_benchmark": {"eval": {"models": [model], "dataset_name": ["custom"], "data_dir": "g", "verbose": False}},
+        "MTEB": {"models": [model], "eval": {"custom_tasks": [{"data_path": "g"}], "verbosity": 0}},
+    }
+
+    [result] = run_task({"eval_config": {"tool": tool, **inner[tool]}})
+
+    assert result.task == "zeroshot_retrieval"
+    assert result.details["gallery"] == {"image": 6, "text": 6, "image+text": 1}
+    # A text that is its own query is found first; an image of noise is not.
+    assert result.metrics["hit_rate_at_1"] == pytest.approx(0.75)
+
+
+def test_a_reranker_is_refused_where_there_are_images(here):
+    mixed_gallery(Path("g"))
+    models = [{"model_name": "eyechart-tiny", "model_type": "onnx"}, local("cross", is_cross_encoder=True)]
+
+    with pytest.raises(UsageError, match="holds images, and rerankers read texts only"):
+        run_task(config(models, "g"))
