@@ -25,7 +25,7 @@ SCORERS = Registry(
     "scorer",
     {name: f"{__name__}.{file}:{name.upper()}" for file, names in _FILES.items() for name in names.split()},
 )
-"""Scorers by the name that ``benchmarks.toml`` or a dataset class gives."""
+"""Scorers by the name that the catalogue or a dataset class gives."""
 
 
 def scorer_of(benchmark: QuestionBenchmark, extractor: str = "vlmeval") -> Scorer:

@@ -1,13 +1,31 @@
-"""The benchmarks that are known by name, read from ``benchmarks.toml``, and what the name of a dataset class says."""
+"""The benchmarks that are known by name, read from the folder ``benchmarks``, one file per kind.
+
+A new benchmark is a line there; a new rule of scoring is a file in `eyechart.scorers`. The keys of a family:
+
+class       the dataset class of VLMEvalKit; it says how a row is asked and scored (`CLASS_FORMS`) ...
+kind        ... unless this names another kind
+prompt      ... this another form of prompt (PROMPTS in prompts.py)
+asking      ... or words of its own: text, option, join, options, images, unmarked, by, cases (`Asking`)
+scorer      ... or this another scorer (SCORERS in eyechart/scorers)
+metric      for the scorer "open": which metric of eyechart.metrics.answers.OPEN_METRICS
+parameters  what else the scorer or the prompt needs to know
+judge       no: never asked; optional: asked about answers that no rule can read; required: nothing is scored without
+answers     false: the file has no answers, its owner scores predictions
+datasets    the name, and the MD5 digest of {url}/{name}.tsv, or [digest, address]; "" where no digest is published
+
+``refused.toml`` names the benchmarks of VLMEvalKit that are not scored, and why.
+"""
 
 from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from typing import Any, Literal, get_args
+
+from eyechart.datasets.questions.asking import Asking
 
 Judging = Literal["no", "optional", "required"]
 _JUDGING: tuple[Judging, ...] = get_args(Judging)
@@ -27,15 +45,32 @@ class ClassForm:
     """One of `eyechart.datasets.questions.prompts.PROMPTS`."""
     scorer: str
     """One of `eyechart.scorers.SCORERS`."""
+    asking: Asking | None = None
+    """Words of its own, in place of a form of prompt."""
 
+
+MUIR = Asking(
+    "${question}\n[[${options}\nAnswer with the option's letter from the given choices directly.]]",
+    option="${letter}. ${option}",
+    join="\n",
+    images="in_place",
+)
+NATURAL = Asking(
+    "",
+    by="type",
+    cases={
+        "yes_no": "${question} Please answer Yes or No.",
+        "multiple_choice": "${question} Please output the letter corresponding to the correct option.",
+    },
+)
 
 CLASS_FORMS: Mapping[str, ClassForm] = {
     "ImageBaseDataset": ClassForm("VQA", "question", "open"),
     "ImageMCQDataset": ClassForm("MCQ", "choice", "choice"),
     "MMMUDataset": ClassForm("MCQ", "numbered_images", "mmmu"),
-    "MUIRDataset": ClassForm("MCQ", "images_in_place", "choice"),
+    "MUIRDataset": ClassForm("MCQ", "choice", "choice", MUIR),
     "HRBenchDataset": ClassForm("MCQ", "choice", "hrbench"),
-    "NaturalBenchDataset": ClassForm("MCQ", "by_type", "naturalbench"),
+    "NaturalBenchDataset": ClassForm("MCQ", "question", "naturalbench", NATURAL),
     "ImageYORNDataset": ClassForm("Y/N", "question", "yes_no"),
     "ImageVQADataset": ClassForm("VQA", "short_answer", "open"),
     "MTVQADataset": ClassForm("VQA", "own_language", "mtvqa"),
@@ -54,6 +89,8 @@ CLASS_FORMS: Mapping[str, ClassForm] = {
     "CustomCaptionDataset": ClassForm("Caption", "question", "caption"),
 }
 """VLMEvalKit's dataset classes, and those of tables of one's own (``Custom...``)."""
+_NO_FORM = ClassForm("VQA", "question", "open")
+"""Of a class that one family uses: the family says all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +109,10 @@ class QuestionBenchmark:
     """For open questions: the metric that compares an answer with the right ones."""
     answers: bool = True
     about: str = ""
+    asking: Asking | None = None
+    """Words of its own, in place of a form of prompt."""
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    """What else its scorer or its prompt needs to know."""
 
     @property
     def needs_judge(self) -> bool:
@@ -87,12 +128,25 @@ class QuestionBenchmark:
 @cache
 def known_benchmarks() -> Mapping[str, QuestionBenchmark]:
     """Return all benchmarks by name."""
-    text = files("eyechart.datasets.questions").joinpath("benchmarks.toml").read_text(encoding="utf-8")
-    return {entry.name: entry for family in tomllib.loads(text)["family"] for entry in _members(family)}
+    families = (family for table in _tables() for family in table.get("family", ()))
+    return {entry.name: entry for family in families for entry in _members(family)}
+
+
+@cache
+def refused_benchmarks() -> Mapping[str, str]:
+    """Return the benchmarks of VLMEvalKit that are not scored, by name, and why."""
+    groups = (group for table in _tables() for group in table.get("refused", ()))
+    return {name: group["reason"] for group in groups for name in group["names"]}
+
+
+def _tables() -> Iterator[Mapping[str, Any]]:
+    folder = files("eyechart.datasets.questions").joinpath("benchmarks")
+    for path in sorted(folder.iterdir(), key=lambda path: path.name):
+        yield tomllib.loads(path.read_text(encoding="utf-8"))
 
 
 def _members(family: Mapping[str, Any]) -> Iterator[QuestionBenchmark]:
-    form = CLASS_FORMS[family["class"]]
+    form = CLASS_FORMS.get(family["class"], _NO_FORM)
     judge: Judging = next(word for word in _JUDGING if word == family["judge"])
     for name, entry in family["datasets"].items():
         md5, url = entry if isinstance(entry, list) else (entry, f"{family['url']}/{name}.tsv")
@@ -102,10 +156,12 @@ def _members(family: Mapping[str, Any]) -> Iterator[QuestionBenchmark]:
             scorer=family.get("scorer", form.scorer),
             judge=judge,
             prompt=family.get("prompt", form.prompt),
-            kind=form.kind,
+            asking=Asking(**family["asking"]) if "asking" in family else form.asking,
+            kind=family.get("kind", form.kind),
             url=url,
             md5=md5,
             metric=family.get("metric", ""),
             answers=family.get("answers", True),
             about=family.get("about", ""),
+            parameters=family.get("parameters", {}),
         )

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from eyechart.datasets.choose import LanguageError
-from eyechart.datasets.questions.benchmarks import QuestionBenchmark, known_benchmarks
+from eyechart.datasets.questions.benchmarks import QuestionBenchmark, known_benchmarks, refused_benchmarks
 from eyechart.datasets.questions.dataset import QuestionDataset, QuestionInfo
 from eyechart.datasets.questions.download import fetch
 from eyechart.datasets.questions.folders import inside, lmu_data_root
@@ -33,9 +33,17 @@ def find_questions(name: str) -> tuple[str, str] | None:
     """Return the name and place of a benchmark of questions; None if it is something else.
 
     No file is read but for the first line of a table. The place is empty where the name says it all.
+
+    Raises:
+        UsageError: If it is a benchmark that VLMEvalKit knows and that is not scored here, with the reason.
     """
     if name in question_names():
         return name, ""
+    if name in refused_benchmarks():
+        raise UsageError(
+            f"{name} is not scored: {refused_benchmarks()[name]}.",
+            advice=f"To score its table by the general rules all the same, give the file: path/to/{name}.tsv.",
+        )
     if name.startswith(PYTHON):
         return split_own(name, "benchmark")[1], name
     path = table_file(name)
@@ -60,7 +68,16 @@ def open_questions(spec: DatasetSpec) -> QuestionDataset:
         raise DataError(f"There is no table {path}.", advice="Check the path.")
     dataset_class = class_of(read_header(path), path)
     table = read_questions(spec.name, path, dataset_class == "CustomCaptionDataset")
+    table.notices.extend(_borrowed_name(spec.name))
     return QuestionDataset(_info(spec, path, benchmark_of(spec.name, dataset_class, table.data)), lambda: table)
+
+
+def _borrowed_name(name: str) -> list[Notice]:
+    """Say that a table has a benchmark's name but is not scored by its rules."""
+    if name not in {*known_benchmarks(), *refused_benchmarks()}:
+        return []
+    text = f"This table has the name of a benchmark, {name}, but is scored by the general rules for its columns."
+    return [Notice("other_rules", 1, text)]
 
 
 def _open_known(known: QuestionBenchmark, spec: DatasetSpec) -> QuestionDataset:
