@@ -222,6 +222,16 @@ def test_a_task_of_mteb_reads_a_folder_in_each_layout(cached, models, by_the_lib
     assert two.model == f"{models['cosine']} + {models['cross']}"
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_data_that_were_replaced_in_a_folder_are_read_anew(cached, models, by_the_library):
+    # The library `datasets` would know the folder again by its name, and give the first data twice.
+    values = {"tasks": ["T2Retrieval"], "data_dir": "there", "overwrite_results": False}
+    for name in ("graded", "swapped"):
+        as_repository(TASKS[name](Path("there/T2Retrieval")))
+        [result] = run_task(config([{"model_name_or_path": models["cosine"]}], **values))
+        assert result.metrics["main_score"] == by_the_library(name, "cosine", 1)["main_score"]
+
+
 def as_c_mteb(folder):
     """Rewrite a BEIR folder as C-MTEB has its repositories: parquet, with relevance in another one."""
     from datasets import Dataset

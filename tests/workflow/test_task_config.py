@@ -349,3 +349,11 @@ def test_debug_logs_the_plan_in_full_and_where_an_error_comes_from(tmp_path, mon
     assert "versions" in full
     assert "Traceback" in broken
     assert KEY not in plain + full + broken
+
+
+@pytest.mark.parametrize("config", [KEY, {"eval_config": KEY}, {**CLIP, "work_dir": KEY}, {**CLIP, "seed": KEY}])
+def test_a_key_in_the_place_of_a_config_is_not_repeated(config):
+    with pytest.raises(UsageError) as refusal:
+        read_configs(config)
+
+    assert "very-secret" not in "".join(traceback.format_exception(refusal.value))

@@ -37,6 +37,7 @@ class Mteb(Task):
     """The scores that the library computes, under its names; ``main_score`` is the one that it quotes."""
 
     name = "mteb"
+    version = 2
     kinds = frozenset({"external"})
     roles = {RERANKER: "reranker"}  # noqa: RUF012 - declared as ClassVar above
 

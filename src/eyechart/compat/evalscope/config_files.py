@@ -29,7 +29,12 @@ def read_file(path: Path) -> Any:
 
 def read_inner(text: str) -> Any:
     """Read an ``eval_config`` that is the path of a file, or JSON in a string."""
-    return _parse_json(text, Path("eval_config")) if text.lstrip().startswith("{") else read_file(Path(text))
+    return _parse_json(text, Path("eval_config")) if is_json(text) else read_file(Path(text))
+
+
+def is_json(text: str) -> bool:
+    """Tell whether a text is meant as JSON, and not as a path."""
+    return text.lstrip().startswith("{")
 
 
 def _parse_json(text: str, path: Path) -> Any:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from eyechart.compat.evalscope.config_files import read_file
+from eyechart.compat.evalscope.secrets import refuse_misplaced
 from eyechart.compat.evalscope.task_config import TaskConfig
 from eyechart.errors import UsageError
 
@@ -26,6 +27,7 @@ def read_configs(task_cfg: object) -> list[TaskConfig]:
     if isinstance(task_cfg, argparse.Namespace):
         return read_configs({key: value for key, value in vars(task_cfg).items() if value is not None})
     if isinstance(task_cfg, str | Path):
+        refuse_misplaced({"task_cfg": str(task_cfg)})
         return read_configs(read_file(Path(task_cfg)))
     if isinstance(task_cfg, list | tuple):
         if not task_cfg:

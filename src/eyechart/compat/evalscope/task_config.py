@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field, ModelWrapValidatorHandler, ValidationError, model_validator
 
 from eyechart.compat.evalscope import schema
-from eyechart.compat.evalscope.config_files import read_inner
+from eyechart.compat.evalscope.config_files import is_json, read_inner
 from eyechart.compat.evalscope.names import normalise
 from eyechart.compat.evalscope.secrets import refuse_misplaced
 from eyechart.config import explain
@@ -37,8 +37,11 @@ class TaskConfig(schema.Settings):
         if not isinstance(values, Mapping):
             return handler(values)
         whole = dict(values)
-        if isinstance(whole.get("eval_config"), str):
-            whole["eval_config"] = read_inner(whole["eval_config"])
+        inner = whole.get("eval_config")
+        if isinstance(inner, str):
+            if not is_json(inner):
+                refuse_misplaced({"eval_config": inner})
+            whole["eval_config"] = read_inner(inner)
         refuse_misplaced(whole)
         try:
             return handler(normalise(whole))

@@ -130,7 +130,7 @@ def tool_jobs(config: MtebConfig, layout: Layout, planner: Planner, promised: Co
             if not texts.promised and has_images(folder):
                 texts = replace(texts, mixed=True)
             yield from text_jobs(texts, models, settings.top_k, layout, planner)
-    if settings.task_names or settings.task_types or settings.languages:
+    if settings.task_names or settings.task_types or (settings.languages and not settings.custom_tasks):
         yield from _mteb_jobs(settings, models, layout, planner)
 
 

@@ -79,6 +79,7 @@ class TextRetrieval(Task):
     """
 
     name = "text_retrieval"
+    version = 2
     measures = "text retrieval"
     kinds = frozenset({"texts"})
     records = "ranking"
