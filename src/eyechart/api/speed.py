@@ -11,9 +11,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from eyechart.api.client import ApiClient, Request
-from eyechart.api.embeddings import parse_embeddings
-from eyechart.api.rerank import RerankForm, rerank_request
+from eyechart.api import ApiClient, Request, parse_embeddings, rerank_request
+from eyechart.api.rerank import RerankForm
 from eyechart.errors import EyechartError
 
 SpeedKind = Literal["embeddings", "rerank"]
