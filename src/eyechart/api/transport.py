@@ -125,6 +125,8 @@ class Transport:
             )
             # A web page will not turn into JSON; a body that was cut may be whole the next time.
             raise (bad if content.lstrip()[:1] == b"<" else TransientError(bad)) from error
+        if isinstance(value, list) and value and all(isinstance(row, dict) for row in value):
+            return {"data": value}  # what others put into an object, some servers send bare
         if not isinstance(value, dict):
             raise errors.BadAnswerError(f"{self.api_base} answered with no JSON object: {self._excerpt(content)}")
         if is_error(value):

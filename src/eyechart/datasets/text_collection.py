@@ -3,6 +3,7 @@
     ROOT/corpus.jsonl    {"_id": "d1", "text": "...", "title": "...", "image": "images/1.jpg"}
     ROOT/queries.jsonl   {"_id": "q1", "text": "..."}
     ROOT/qrels/test.tsv  query-id  corpus-id  score     (or ROOT/qrels.jsonl)
+    ROOT/top_ranked.jsonl  {"query-id": "q1", "corpus-ids": ["d1", "d2"]}     (only for reranking)
 
 Queries and documents are texts alone (``texts/NAME``), or texts, images or both (``collection/NAME``): text to image,
 image to image and a mixed gallery are all this form. Both forms of relevance are written, because both are in use: the
@@ -27,7 +28,7 @@ from eyechart.io.names import is_unsafe
 from eyechart.io.untrusted import MAX_TEXT, text_lines
 from eyechart.types import DatasetSpec, Document, Sample, TextCollection
 
-CORPUS, QUERIES, QRELS = "corpus.jsonl", "queries.jsonl", "qrels.jsonl"
+CORPUS, QUERIES, QRELS, CANDIDATES = "corpus.jsonl", "queries.jsonl", "qrels.jsonl", "top_ranked.jsonl"
 COLUMNS = ("query-id", "corpus-id", "score")
 IMAGE = "image"
 """The column that names an item's image; a folder without it is one of texts alone."""
@@ -79,7 +80,41 @@ def read_collection(
         raise DataError(f"There is no folder {folder}.", advice="Check --dataset_root.")
     documents = _items(folder / CORPUS, encoding, images=images)
     queries = _items(folder / QUERIES, encoding, images=images)
-    return TextCollection(documents, queries, _relevance(folder, split, {query.id for query in queries}, encoding))
+    asked = {query.id for query in queries}
+    relevance = _relevance(folder, split, asked, encoding)
+    path = folder / CANDIDATES
+    known = {document.id for document in documents}
+    candidates = _candidates(path, relevance, asked, known, encoding) if path.is_file() else {}
+    return TextCollection(documents, queries, relevance, candidates)
+
+
+def _candidates(
+    path: Path, relevance: Mapping[str, object], queries: set[str], documents: set[str], encoding: str | None
+) -> dict[str, tuple[str, ...]]:
+    """Read among which documents each query is to be found; all that have relevance must have some."""
+    problems = Problems(path)
+    found: dict[str, tuple[str, ...]] = {}
+    for number, row in json_objects(path, problems, encoding):
+        query, items = str(row.get("query-id")), row.get("corpus-ids")
+        names = tuple(map(str, items)) if isinstance(items, list) else ()
+        reason = _bad_candidates(query, names, queries, documents) or ("this query is above" if query in found else "")
+        if reason:
+            problems.add(number, reason)
+        found[query] = names
+    problems.raise_if_any()
+    missing = next((query for query in relevance if query not in found), None)
+    if missing is not None:
+        raise DataError(f"{path} has no candidates for the query {missing!r}.", advice="Each query needs some.")
+    return found
+
+
+def _bad_candidates(query: str, names: tuple[str, ...], queries: set[str], documents: set[str]) -> str:
+    if query not in queries:
+        return f"there is no query {query!r}"
+    if not names or len(set(names)) != len(names):
+        return "corpus-ids must be a list of documents, each once"
+    unknown = next((name for name in names if name not in documents), None)
+    return f"there is no document {unknown!r}" if unknown is not None else ""
 
 
 def _relevance(folder: Path, split: str, known: set[str], encoding: str | None) -> dict[str, dict[str, float]]:

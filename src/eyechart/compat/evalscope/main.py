@@ -21,6 +21,7 @@ from eyechart.errors import DataError, EyechartError
 from eyechart.io.files import write_atomic
 from eyechart.io.progress import Progress, choose_progress
 from eyechart.io.wording import Wording
+from eyechart.provenance import provenance
 from eyechart.results import Result
 from eyechart.results.spent import spent_line
 from eyechart.run import JobReport, results_of, run_or_skip
@@ -84,13 +85,16 @@ def _run_configs(configs: Sequence[TaskConfig], progress: Progress | None) -> It
             logs[folder] = stack.enter_context(run_log(layout.root / LOG, shown, secrets))
             write_config([config for config in configs if config.folder == folder], layout.root / CONFIG)
             logs[folder].info("Config written to %s", layout.root / CONFIG)
+        for config, (folder, plan) in zip(configs, plans, strict=True):
+            if config.debug:
+                _note_plan(logs[folder], plan)
         for folder, plan in plans:
             with _logged(logs[folder]):
                 probe_servers(plan, session)
         lost: set[Path] = set()
-        for folder, plan in plans:
+        for config, (folder, plan) in zip(configs, plans, strict=True):
             with _logged(logs[folder]):
-                yield from map(partial(_note, logs[folder]), _reports(plan, session, lost))
+                yield from map(partial(_note, logs[folder], debug=config.debug), _reports(plan, session, lost))
                 for table in () if plan.dry_run else plan.comparisons:
                     write_comparison(table, lost, logs[folder])
 
@@ -147,8 +151,18 @@ def _logged(log: logging.Logger) -> Iterator[None]:
         raise
 
 
-def _note(log: logging.Logger, report: JobReport) -> JobReport:
-    """Log what became of a job, in EvalScope's words."""
+def _note_plan(log: logging.Logger, plan: Translation) -> None:
+    """Log all that is known before the first job: versions, and each job in full. Keys are not part of a job."""
+    log.debug("Made with: %s", provenance())
+    for job in plan.jobs:
+        models = {"model": job.model.what, **{part: spec.what for part, spec in job.others.items()}}
+        data = {**job.dataset.source, "limit": job.dataset.limit}
+        log.debug("Planned: %s", redacted({**models, "data": data, "task": job.task, "settings": dict(job.settings)}))
+        log.debug("Its result goes to %s", job.output)
+
+
+def _note(log: logging.Logger, report: JobReport, *, debug: bool = False) -> JobReport:
+    """Log what became of a job, in EvalScope's words; with ``debug`` also where an error comes from."""
     result = report.result
     if report.error is not None:
         CONFIG_KEYS.reword(report.error)
@@ -168,10 +182,13 @@ def _note(log: logging.Logger, report: JobReport) -> JobReport:
         if result.path is not None:
             log.info("Dump results to: %s", result.path)
     if report.error is not None:
-        log.error("%s: %s", report.job.title, report.error)
+        log.error("%s: %s", report.job.title, report.error, exc_info=report.error if debug else None)
     return report
 
 
 def _is_verbose(config: TaskConfig) -> bool:
     inner = config.eval_config
     return inner.eval.verbose if isinstance(inner, ClipConfig) else inner.eval.verbosity > 0
+
+
+__all__ = ["run_configs", "run_task", "write_config"]

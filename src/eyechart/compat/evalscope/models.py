@@ -71,6 +71,7 @@ def text_spec(entry: TextModel, access: Access) -> ModelSpec:
     """Return the spec of a text encoder or a reranker."""
     if entry.api_base:
         options: dict[str, Any] = {"api_base": entry.api_base, "dimension": entry.dimensions}
+        options |= {"rerank_form": entry.rerank_form} if entry.is_cross_encoder else {}
         return ModelSpec("api", entry.model_name_or_path, options=_given(options), access=access)
     options = {
         "pooling_mode": entry.pooling_mode,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
@@ -11,6 +10,7 @@ from eyechart.api import Secret, find_key
 from eyechart.types import OnError
 
 CAPTION = "image_caption"
+RERANKING = "CustomReranking"
 COMPARISON = "retrieval_comparison"
 DEFAULT_CONCURRENCY = 8
 
@@ -31,7 +31,13 @@ Hub = Literal["modelscope", "huggingface"]
 class Settings(BaseModel):
     """What all levels have in common: unknown keys are errors, nothing changes later, keys stay hidden."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=(), arbitrary_types_allowed=True)
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        protected_namespaces=(),
+        arbitrary_types_allowed=True,
+        hide_input_in_errors=True,
+    )
 
 
 class Endpoint(Settings):
@@ -91,6 +97,8 @@ class TextModel(ModelEntry):
     config_kwargs: dict[str, Any] = {}
     encode_kwargs: dict[str, Any] = {}
     dimensions: int | None = Field(default=None, ge=1)
+    rerank_form: Literal["jina", "tei"] | None = None
+    """Ours, for rerankers behind an API: how the server takes documents; ``tei`` is Text Embeddings Inference."""
     precision: Literal["auto", "fp32", "fp16", "bf16"] = "auto"
 
 
@@ -164,13 +172,18 @@ class ClipConfig(Settings):
 
 
 class CustomTask(Settings):
-    """A folder with corpus.jsonl, queries.jsonl and qrels."""
+    """A folder with corpus.jsonl, queries.jsonl and qrels; for ``CustomReranking`` also top_ranked.jsonl."""
 
     name: str = "CustomRetrieval"
     data_path: str
     eval_splits: Names = ["test"]
     encoding: str = ""
     """Ours: how the files are encoded, if not in UTF-8."""
+
+    @property
+    def is_reranking(self) -> bool:
+        """Tell whether queries look among candidates of their own, by the name that EvalScope gives to it."""
+        return self.name.startswith(RERANKING)
 
 
 class MtebEval(Requests):
@@ -186,7 +199,10 @@ class MtebEval(Requests):
     """Use only the first queries; the corpus stays whole."""
     overwrite_results: bool = True
     output_dir: str | None = None
-    splits: Names = []
+    splits: dict[str, Names] | Names = []
+    """Of MTEB's own tasks: for all of them, or by task."""
+    data_dir: str | dict[str, str] | None = None
+    """Ours: the data of MTEB's own tasks, in a folder with one folder for each task, or (by task name) anywhere."""
     hub: Hub = "modelscope"
     encode_kwargs: dict[str, Any] = {}
     verbosity: int = 2
@@ -194,7 +210,7 @@ class MtebEval(Requests):
 
     @model_validator(mode="after")
     def _something_to_do(self) -> Self:
-        if not (self.task_names or self.task_types or self.custom_tasks):
+        if not (self.task_names or self.task_types or self.languages or self.custom_tasks):
             raise ValueError("no task: give tasks (or task_names), or custom_tasks with a data_path")
         return self
 
@@ -205,22 +221,3 @@ class MtebConfig(Settings):
     tool: Literal["mteb"]
     models: list[TextModel] = Field(min_length=1)
     eval: MtebEval
-
-
-class TaskConfig(Settings):
-    """One call of ``run_task``."""
-
-    eval_backend: Literal["RAGEval"] = "RAGEval"
-    eval_config: Annotated[ClipConfig | MtebConfig, Field(discriminator="tool")]
-    work_dir: str | None = None
-    no_timestamp: bool = True
-    """EvalScope puts results into a folder named by the time unless told not to; here it must be asked for."""
-    use_cache: str | None = None
-    """An earlier run's folder to go on in; it replaces ``work_dir``."""
-    seed: int = 42
-    debug: bool = False
-
-    @property
-    def folder(self) -> Path:
-        """Return where results go: ``use_cache``, else ``work_dir``, else the tool's ``output_dir``."""
-        return Path(self.use_cache or self.work_dir or self.eval_config.eval.output_dir or "outputs").expanduser()

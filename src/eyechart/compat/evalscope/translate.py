@@ -11,7 +11,8 @@ from eyechart.api import Budget
 from eyechart.compat.evalscope.comparison import ComparisonPlan
 from eyechart.compat.evalscope.layout import Layout, holds_other_captions, result_path
 from eyechart.compat.evalscope.models import vision_access, vision_spec
-from eyechart.compat.evalscope.schema import CAPTION, COMPARISON, ClipConfig, ClipEval, TaskConfig, VisionModel
+from eyechart.compat.evalscope.schema import CAPTION, COMPARISON, ClipConfig, ClipEval, VisionModel
+from eyechart.compat.evalscope.task_config import TaskConfig
 from eyechart.compat.evalscope.text_jobs import TextModels, Texts, text_jobs, tool_jobs
 from eyechart.config import Config, make_config
 from eyechart.datasets.catalogue import load_catalogue
