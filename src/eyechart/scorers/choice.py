@@ -20,7 +20,6 @@ from eyechart.metrics.texts.letters import READERS, in_order
 from eyechart.metrics.texts.spatial import mean_relative_accuracy, spatial_number
 from eyechart.scorers.choices import TABLES
 from eyechart.scorers.choices.accuracy import Table, hrbench, mmt, mmvp, report_acc
-from eyechart.scorers.judges import ChoiceForm
 from eyechart.scorers.scorer import JUDGE, UNDECIDED, Score, Scorer
 from eyechart.scorers.tables import Rows
 from eyechart.types import Notice
@@ -46,7 +45,7 @@ def close_open(row: Row) -> dict[str, object]:
 class ChoiceScorer(Scorer):
     """Multiple choice."""
 
-    form = ChoiceForm()
+    form = "choice"
     extractors = tuple(EXTRACTORS)
 
     @property
@@ -102,6 +101,10 @@ class ChoiceScorer(Scorer):
     def judged(self, row: Row, verdict: str) -> Score:
         """Take the judge's letter."""
         return Score(verdict, JUDGE, float(verdict == as_text(row.get("answer"))))
+
+    def assume(self, row: Row, rule: str, *, right: bool = False) -> Score:
+        """Assume the key, or no option."""
+        return Score(as_text(row.get("answer")) if right else None, rule, float(right))
 
     def columns(self, score: Score) -> dict[str, object]:
         """Give the letter; Z, which is never right, where there is none."""
@@ -164,7 +167,6 @@ def by_parameters(
         arrange=partial(form.arrange, **benchmark.parameters.get("arrange", {})),
         numbers=form.numbers,
         points=form.points,
-        keeps_unscored=form.keeps_unscored,
     )
 
 

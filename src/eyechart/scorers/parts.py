@@ -49,6 +49,10 @@ class PartsScorer(Scorer):
         """Take a verdict as the row's part does."""
         return self._of(row).judged(in_part(row), verdict)
 
+    def assume(self, row: Row, rule: str, *, right: bool = False) -> Score:
+        """Assume what the row's part does."""
+        return self._of(row).assume(in_part(row), rule, right=right)
+
     def columns(self, score: Score) -> dict[str, object]:
         """Return what the tables of the parts need, which are all of one kind."""
         return next(iter(self.parts.values())).columns(score)
@@ -116,5 +120,4 @@ def accuracies(table: Any) -> Numbers:
 def of_parts(benchmark: QuestionBenchmark, extractor: str, make: Callable[[QuestionBenchmark, str], Scorer]) -> Scorer:
     """Return the scorer of a benchmark that is made of others."""
     parts = {name: make(known_benchmarks()[name], extractor) for name in benchmark.parts}
-    kept = any(part.keeps_unscored for part in parts.values())
-    return PartsScorer(benchmark, extractor, partial(tables, parts), accuracies, keeps_unscored=kept, parts=parts)
+    return PartsScorer(benchmark, extractor, partial(tables, parts), accuracies, parts=parts)

@@ -18,7 +18,6 @@ class TableForm:
     numbers: Callable[[Any], Numbers] = NOTHING
     points: bool = False
     """Whether those numbers are per cent; else fractions."""
-    keeps_unscored: bool = False
 
 
 def _settings(table: list[dict[str, Any]]) -> Numbers:
@@ -31,7 +30,7 @@ def _average(table: list[dict[str, Any]]) -> Numbers:
 
 TABLES: Mapping[str, TableForm] = {
     "accuracy": TableForm(accuracy.report_acc),
-    "mmvp": TableForm(accuracy.mmvp, pick("Overall"), keeps_unscored=True),
+    "mmvp": TableForm(accuracy.mmvp, pick("Overall")),
     "mmt": TableForm(accuracy.mmt),
     "mmsci": TableForm(accuracy.mmsci),
     "hrbench": TableForm(accuracy.hrbench, _average),

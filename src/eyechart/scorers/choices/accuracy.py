@@ -8,7 +8,7 @@ from operator import itemgetter
 from statistics import fmean
 
 from eyechart.metrics.cells import Row, as_text
-from eyechart.scorers.tables import Rows, by_column, grouped, mean, need, scored, together, verdicts
+from eyechart.scorers.tables import Rows, all_right, by_column, grouped, mean, need, together
 
 MMBENCH_SHORT = {
     "coarse_perception": "CP",
@@ -84,8 +84,7 @@ def _splits(rows: Rows) -> list[tuple[str, Rows]]:
 def mmvp(rows: Iterable[Row]) -> dict[str, float]:
     """Return MMVP's `Average` over questions and `Overall`: the share of consecutive pairs with both right."""
     found = need(rows)
-    pairs = verdicts(together(found, 2), "hit")
-    return {"Average": mean(scored(found, "hit"), "hit")} | ({"Overall": fmean(pairs)} if pairs else {})
+    return {"Average": mean(found, "hit"), "Overall": fmean(all_right(pair, "hit") for pair in together(found, 2))}
 
 
 def mmt(rows: Iterable[Row]) -> Table:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import fmean
 
 from eyechart.metrics.cells import Row, as_score, as_text, literal_list
-from eyechart.scorers.tables import Rows, grouped, mean, need, scored
+from eyechart.scorers.tables import Rows, grouped, mean, need
 
 Summary = dict[str, object]
 
@@ -17,7 +17,7 @@ def tabulated(numbers: Mapping[str, float]) -> Summary:
 
 
 def _members(rows: Rows, column: str) -> dict[str, list[Row]]:
-    return grouped(scored(rows, column), lambda row: as_text(row[column]))
+    return grouped([row for row in rows if as_text(row.get(column))], lambda row: as_text(row[column]))
 
 
 def tasks(rows: Iterable[Row], show: Sequence[tuple[str, Sequence[str]]], others: bool = False) -> Summary:
@@ -97,7 +97,10 @@ _YES_OR_NO = re.compile(r"([A-F])\s{0,9}[.:\uff1a)\uff09]?\s{0,9}(yes|no)", re.I
 
 
 def _yes_f1(rows: Rows) -> float | None:
-    """Return the F1 of yes, by what the letters mean in each question; None where no row says that."""
+    """Return the F1 of yes, by what the letters mean in each question; None where no row says that.
+
+    An answer that cannot be read counts as the wrong word (VLMEvalKit leaves it out, which may raise the number).
+    """
     pairs = list(_meant(rows))
     if not pairs:
         return None
@@ -109,9 +112,9 @@ def _yes_f1(rows: Rows) -> float | None:
 def _meant(rows: Rows) -> Iterator[tuple[str, str]]:
     for row in rows:
         meaning = {letter.upper(): word.lower() for letter, word in _YES_OR_NO.findall(as_text(row.get("question")))}
-        right, said = meaning.get(as_text(row["answer"])), meaning.get(as_text(row["choice"]))
-        if right and said:
-            yield right, said
+        right = meaning.get(as_text(row["answer"]))
+        if right:
+            yield right, meaning.get(as_text(row["choice"]), "no" if right == "yes" else "yes")
 
 
 VSI_TYPES = (
