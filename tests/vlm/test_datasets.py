@@ -9,7 +9,7 @@ import pytest
 from eyechart import vlm
 from eyechart.datasets.questions.benchmarks import known_benchmarks
 from eyechart.datasets.questions.download import fetch
-from eyechart.datasets.questions.prompts import PROMPTS
+from eyechart.datasets.questions.prompts import DIALOGUE, PROMPTS
 from eyechart.datasets.questions.tables import dump
 from eyechart.errors import DataError, UsageError
 from eyechart.metrics.cells import as_text
@@ -135,7 +135,7 @@ def test_the_catalogue_knows_every_family_of_the_guide():
     for benchmark in names.values():
         assert benchmark.name in getattr(vlm, benchmark.dataset_class).DATASET_URL
         assert isinstance(scorer_of(benchmark), Scorer)
-        assert benchmark.prompt in PROMPTS
+        assert benchmark.prompt in {*PROMPTS, DIALOGUE}
         assert benchmark.url.startswith("https://")
         assert benchmark.md5 == "" or len(bytes.fromhex(benchmark.md5)) == 16
 

@@ -31,7 +31,7 @@ def build_dataset(name: str, *, metric: str = "", skip_noimg: bool = True) -> da
 def _open(name: str, skip_noimg: bool) -> Any:
     known = known_benchmarks().get(name)
     if known is not None:
-        return getattr(datasets, known.dataset_class)(name, skip_noimg)
+        return datasets.class_for(known)(name, skip_noimg)
     if name in BENCHMARKS.names():
         return BENCHMARKS.load(name)(name)
     path = table_file(name)

@@ -17,7 +17,7 @@ from eyechart.datasets.questions.download import fetch
 from eyechart.datasets.questions.folders import inside, lmu_data_root
 from eyechart.datasets.questions.own_classes import by_scorer
 from eyechart.datasets.questions.own_tables import benchmark_of, with_metric
-from eyechart.datasets.questions.prompts import PROMPTS, fill_questions
+from eyechart.datasets.questions.prompts import build_prompt, fill_questions
 from eyechart.datasets.questions.question_table import QuestionTable
 from eyechart.datasets.questions.rows import Record, as_record, as_table
 from eyechart.datasets.questions.tsv import read_tsv
@@ -103,10 +103,11 @@ class ImageBaseDataset:
         """Return the table: a given file, else ``$LMUData/{dataset}.tsv``, downloaded if need be."""
         path = self.file or inside(lmu_data_root(), f"{dataset}.tsv", "the benchmark's name")
         if self.file is None and not path.is_file():
-            url = self.DATASET_URL.get(dataset)
+            known = known_benchmarks().get(dataset)
+            url = self.DATASET_URL.get(dataset) or (known.url if known else "")
             if not url:
                 raise unknown_name("benchmark", dataset, self.supported_datasets(), advice=f"Or put it at {path}.")
-            fetch(url, path, self.DATASET_MD5.get(dataset, ""))
+            fetch(url, path, self.DATASET_MD5.get(dataset) or (known.md5 if known else ""))
         self.table_file = path
         return read_tsv(path)
 
@@ -127,9 +128,11 @@ class ImageBaseDataset:
         """Return the message for a row (its position or the row itself), in the form that the catalogue names."""
         row = self.line(line)
         known = known_benchmarks().get(self.dataset_name)
-        prompt = known.prompt if known and known.dataset_class == type(self).__name__ else self.FORM.prompt
+        if known is None or class_for(known) is not type(self):
+            form = self.FORM
+            known = QuestionBenchmark(self.dataset_name, "", "", "no", form.prompt, form.kind, asking=form.asking)
         images = [{"type": "image", "value": path} for path in self.dump_image(row)]
-        return PROMPTS[prompt](row, images, self.questions.where(row))
+        return build_prompt(known, row, images, self.questions.where(row))
 
     @by_scorer
     def evaluate(self, eval_file: str | Path, **judge_kwargs: Any) -> Any:
@@ -225,3 +228,17 @@ class CustomVQADataset(ImageBaseDataset):
 
 class CustomCaptionDataset(ImageCaptionDataset):
     """Images with answers but no questions."""
+
+
+_BY_KIND: Mapping[str, type[ImageBaseDataset]] = {
+    "MCQ": ImageMCQDataset,
+    "Y/N": ImageYORNDataset,
+    "Caption": ImageCaptionDataset,
+    "MT": ImageMTDataset,
+}
+
+
+def class_for(benchmark: QuestionBenchmark) -> type[ImageBaseDataset]:
+    """Return the class of a benchmark of the catalogue; where its own is not here, that of its kind."""
+    found: type[ImageBaseDataset] | None = globals().get(benchmark.dataset_class)
+    return found or _BY_KIND.get(benchmark.kind, ImageBaseDataset)

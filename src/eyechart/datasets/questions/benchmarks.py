@@ -5,6 +5,7 @@ A new benchmark is a line there; a new rule of scoring is a file in `eyechart.sc
 class       the dataset class of VLMEvalKit; it says how a row is asked and scored (`CLASS_FORMS`) ...
 kind        ... unless this names another kind
 prompt      ... this another form of prompt (PROMPTS in prompts.py)
+asking      ... or words of its own: text, option, join, options, images, unmarked, by, cases (`Asking`)
 scorer      ... or this another scorer (SCORERS in eyechart/scorers)
 metric      for the scorer "open": which metric of eyechart.metrics.answers.OPEN_METRICS
 parameters  what else the scorer or the prompt needs to know
@@ -24,6 +25,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Literal, get_args
 
+from eyechart.datasets.questions.asking import Asking
+
 Judging = Literal["no", "optional", "required"]
 _JUDGING: tuple[Judging, ...] = get_args(Judging)
 OWN_EVALUATE = "evaluate"
@@ -42,15 +45,32 @@ class ClassForm:
     """One of `eyechart.datasets.questions.prompts.PROMPTS`."""
     scorer: str
     """One of `eyechart.scorers.SCORERS`."""
+    asking: Asking | None = None
+    """Words of its own, in place of a form of prompt."""
 
+
+MUIR = Asking(
+    "${question}\n[[${options}\nAnswer with the option's letter from the given choices directly.]]",
+    option="${letter}. ${option}",
+    join="\n",
+    images="in_place",
+)
+NATURAL = Asking(
+    "",
+    by="type",
+    cases={
+        "yes_no": "${question} Please answer Yes or No.",
+        "multiple_choice": "${question} Please output the letter corresponding to the correct option.",
+    },
+)
 
 CLASS_FORMS: Mapping[str, ClassForm] = {
     "ImageBaseDataset": ClassForm("VQA", "question", "open"),
     "ImageMCQDataset": ClassForm("MCQ", "choice", "choice"),
     "MMMUDataset": ClassForm("MCQ", "numbered_images", "mmmu"),
-    "MUIRDataset": ClassForm("MCQ", "images_in_place", "choice"),
+    "MUIRDataset": ClassForm("MCQ", "choice", "choice", MUIR),
     "HRBenchDataset": ClassForm("MCQ", "choice", "hrbench"),
-    "NaturalBenchDataset": ClassForm("MCQ", "by_type", "naturalbench"),
+    "NaturalBenchDataset": ClassForm("MCQ", "question", "naturalbench", NATURAL),
     "ImageYORNDataset": ClassForm("Y/N", "question", "yes_no"),
     "ImageVQADataset": ClassForm("VQA", "short_answer", "open"),
     "MTVQADataset": ClassForm("VQA", "own_language", "mtvqa"),
@@ -89,6 +109,8 @@ class QuestionBenchmark:
     """For open questions: the metric that compares an answer with the right ones."""
     answers: bool = True
     about: str = ""
+    asking: Asking | None = None
+    """Words of its own, in place of a form of prompt."""
     parameters: Mapping[str, Any] = field(default_factory=dict)
     """What else its scorer or its prompt needs to know."""
 
@@ -134,6 +156,7 @@ def _members(family: Mapping[str, Any]) -> Iterator[QuestionBenchmark]:
             scorer=family.get("scorer", form.scorer),
             judge=judge,
             prompt=family.get("prompt", form.prompt),
+            asking=Asking(**family["asking"]) if "asking" in family else form.asking,
             kind=family.get("kind", form.kind),
             url=url,
             md5=md5,

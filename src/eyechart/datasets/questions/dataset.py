@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from eyechart.datasets.questions.benchmarks import QuestionBenchmark
 from eyechart.datasets.questions.messages import to_messages
-from eyechart.datasets.questions.prompts import PROMPTS
+from eyechart.datasets.questions.prompts import build_prompt
 from eyechart.datasets.questions.question_table import QuestionTable
 from eyechart.datasets.questions.rows import Record
 from eyechart.datasets.rows import RowShard
@@ -48,7 +48,7 @@ class QuestionDataset:
     def build_prompt(self, row: Record) -> Sequence[Any]:
         """Return what a row asks, as items or as turns, in the form of prompt that the benchmark names."""
         images = [{"type": "image", "value": path} for path in self.image_paths(row)]
-        return PROMPTS[self.info.benchmark.prompt](row, images, self.table.where(row))
+        return build_prompt(self.info.benchmark, row, images, self.table.where(row))
 
     def image_paths(self, row: Record) -> list[str]:
         """Return the files of a row's images, also for models that make their own prompts."""
@@ -78,4 +78,6 @@ class QuestionDataset:
     def signature(self) -> str:
         """Digest all that is asked: the table, the images that it names, and how it asks."""
         files = [Path(self.info.source), *self.table.image_files()]
-        return digest_json([self.info.benchmark.prompt, [file_digest(path).hex() for path in files]])
+        asking = self.info.benchmark.asking
+        words = [self.info.benchmark.prompt, *([asdict(asking)] if asking else [])]
+        return digest_json([*words, [file_digest(path).hex() for path in files]])
