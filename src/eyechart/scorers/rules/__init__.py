@@ -1,0 +1,26 @@
+"""Rules that compare one answer with its row; the catalogue names them, with their options."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from eyechart.plugins import Registry
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a rule took for the answer, and how right it is; ``grades`` where a table needs more than that."""
+
+    extracted: str | None
+    score: float
+    grades: Mapping[str, float] | None = None
+
+
+_FILES = {
+    "words": "metric contains equals marked count lettered stated biased niah",
+}
+RULES = Registry(
+    "rules", "rule", {name: f"{__name__}.{file}:{name}" for file, names in _FILES.items() for name in names.split()}
+)
+"""Rules by the name that the catalogue gives."""
