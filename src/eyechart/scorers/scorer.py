@@ -25,8 +25,8 @@ class Score:
     extracted: str | None
     rule: str
     correct: float | None
-    grades: Mapping[str, float] | None = None
-    """A judge's grades in several respects, where there are such."""
+    grades: Mapping[str, Any] | None = None
+    """Grades in several respects, or what else the table needs of an answer, where there is such."""
 
 
 Numbers = Mapping[str, float]

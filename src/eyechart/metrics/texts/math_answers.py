@@ -47,6 +47,25 @@ def math_equal(answer: object, target: object) -> bool:
     return _same(first, second)
 
 
+def math_close(answer: object, target: object, tolerance: float) -> bool:
+    """Tell whether two answers say the same, or the same numbers within a tolerance, in any order."""
+    if math_equal(answer, target):
+        return True
+    said, wanted = _amounts(answer), _amounts(target)
+    if not wanted or len(said) != len(wanted):
+        return False
+    return all(abs(a - b) <= tolerance for a, b in zip(said, wanted, strict=True))
+
+
+def _amounts(text: object) -> list[float]:
+    """Return the numbers that a text lists, sorted; nothing where it holds anything else."""
+    plain, _ = without_units(plain_expression(as_text(text)[: 10 * MAX_LENGTH]))
+    try:
+        return sorted(float(math_value(part).real) for part in (_top_level(plain) or [plain])[:_MAX_ITEMS])
+    except _NOT_READ:
+        return []
+
+
 def math_value(text: str) -> Number:
     """Return the value of an expression without variables.
 

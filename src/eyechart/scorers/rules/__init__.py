@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from eyechart.plugins import Registry
 
@@ -14,11 +15,15 @@ class Reading:
 
     extracted: str | None
     score: float
-    grades: Mapping[str, float] | None = None
+    grades: Mapping[str, Any] | None = None
 
 
 _FILES = {
     "words": "metric contains equals marked count lettered stated biased niah",
+    "documents": "table_answer photographed chart_answer",
+    "exercises": "solution boxed_answer short_answer stated_value stated_letter competition",
+    "chinese": "chinese_exam",
+    "fields": "json_field named_answer pair_counts",
 }
 RULES = Registry(
     "rules", "rule", {name: f"{__name__}.{file}:{name}" for file, names in _FILES.items() for name in names.split()}
