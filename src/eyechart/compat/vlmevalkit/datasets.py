@@ -76,6 +76,9 @@ class ImageBaseDataset:
         """The file that the rows were read from; a class that reads them elsewhere leaves it empty."""
         table = as_table(self.load_data(dataset))
         self.questions = QuestionTable(dataset, table, file=file, skip_noimg=skip_noimg)
+        known = known_benchmarks().get(dataset)
+        if known is not None and known.parameters.get("image_size"):
+            self.questions.add_image_sizes()
         self.data, self.img_root = self.questions.data, self.questions.image_root
         self.meta_only, self.notices = self.questions.meta_only, self.questions.notices
         if self.FORM.kind == "Caption":

@@ -139,6 +139,14 @@ def shown(text: str, images: Sequence[Item], where: str) -> list[Any]:
     return [item for item in kept if item["value"]]
 
 
+def here(text: str, images: Sequence[Item], where: str) -> list[Any]:
+    """Show the images where the text has ``<ImageHere>``, and none elsewhere; no empty texts."""
+    count = text.count("<ImageHere>")
+    if count > len(images):
+        raise DataError(f"{where}: {count} times <ImageHere> in the text, but {len(images)} images.")
+    return [item for item in in_place(text, images[:count], where, "<ImageHere>") if item["value"]]
+
+
 def tagged(text: str, images: Sequence[Item], where: str) -> list[Any]:
     """Show the images where the text names them: ``<IMAGE_0>``; no empty texts."""
     message = []
@@ -163,5 +171,6 @@ PLACES: dict[str, Callable[[str, Sequence[Item], str], list[Any]]] = {
     "shown": shown,
     "tagged": tagged,
     "parted": parted,
+    "here": here,
 }
 """Where images go, by name."""

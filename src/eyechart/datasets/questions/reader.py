@@ -93,6 +93,8 @@ def _read_known(known: QuestionBenchmark, path: Path) -> QuestionTable:
     if known.md5 and md5 != known.md5:
         text = f"{path} is not the published file of {known.name} (its MD5 differs): numbers cannot be compared."
         table.notices.append(Notice("other_file", 1, text))
+    if known.parameters.get("image_size"):
+        table.add_image_sizes()
     return table
 
 

@@ -60,6 +60,11 @@ def thinking(row: Row) -> Mapping[str, object]:
     return {"question": question.replace("Output: Respond", steps)}
 
 
+def asked(row: Row) -> Mapping[str, object]:
+    """Cut off what a question says about the form of its answer (RoboSpatial)."""
+    return {"asked": as_text(row.get("question")).split("Your answer should")[0].strip()}
+
+
 _KINDS = {
     "Numerical": ("数值", "a numerical value"),
     "Expression": ("表达式", "an expression"),
@@ -116,5 +121,6 @@ VIEWS: dict[str, View] = {
     "tagged": tagged,
     "thinking": thinking,
     "olympiad": olympiad,
+    "asked": asked,
 }
 """Views by the name that ``parameters.view`` gives."""

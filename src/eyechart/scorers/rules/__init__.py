@@ -21,8 +21,13 @@ class Reading:
 _FILES = {
     "words": "metric contains equals marked count lettered stated biased niah",
     "documents": "table_answer photographed chart_answer",
-    "exercises": "solution boxed_answer short_answer stated_value stated_letter competition",
+    "exercises": "solution boxed_answer short_answer stated_value stated_letter competition points",
     "chinese": "chinese_exam",
+    "places": "centre click box_overlap referred in_mask pointed",
+    "lists": "ranking steps ratings",
+    "measures": "observed travelled tagged_value safety refusal",
+    "graphs": "graph_answer",
+    "structures": "chart_structure ocr_part",
     "fields": "json_field named_answer pair_counts",
 }
 RULES = Registry(

@@ -6,7 +6,7 @@ import json
 import re
 
 from eyechart.metrics.cells import Row, as_text, text_list
-from eyechart.metrics.texts.math_answers import math_close, math_equal
+from eyechart.metrics.texts.math_answers import math_close, math_equal, math_value
 from eyechart.metrics.texts.math_text import boxed
 from eyechart.scorers.rules import Reading
 
@@ -105,3 +105,26 @@ def competition(row: Row, text: str) -> Reading:
     error = as_text(row.get("error")).split(",")[0]
     tolerance = float(error) * 1.01 if error else 0.0
     return Reading(said, float(bool(said) and math_close(said, target, tolerance)))
+
+
+def points(row: Row, text: str) -> Reading:
+    """Give the points of each part whose last boxes hold the right value (HiPhO, its coarse score)."""
+    targets = text_list(row["answer"])
+    worth = [float(number) for number in text_list(row.get("points"))]
+    worth = worth if len(worth) == len(targets) else [1.0] * len(targets)
+    boxes = boxed(text)[-len(targets) :]
+    boxes = [""] * (len(targets) - len(boxes)) + boxes
+    hits = [bool(said) and _same_value(said, target) for said, target in zip(boxes, targets, strict=True)]
+    got = sum(part for part, hit in zip(worth, hits, strict=True) if hit)
+    return Reading(str(boxes), got / sum(worth) if sum(worth) else 0.0, {"points_got": got, "points_all": sum(worth)})
+
+
+def _same_value(said: str, target: str) -> bool:
+    """Compare values to two per mille, as physics rounds; an interval holds its numbers."""
+    if math_equal(said, target):
+        return True
+    try:
+        number, wanted = math_value(said), math_value(target)
+        return abs(complex(number) - complex(wanted)) <= 2e-3 * abs(complex(wanted))
+    except (ValueError, OverflowError, ZeroDivisionError):
+        return False
