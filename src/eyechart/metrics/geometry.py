@@ -30,6 +30,6 @@ def in_polygon(x: float, y: float, corners: Sequence[Sequence[float]]) -> bool:
     """Tell whether a point lies in a polygon: a ray from it crosses the edges an odd number of times."""
     inside = False
     for (ax, ay), (bx, by) in zip(corners, [*corners[1:], corners[0]], strict=True):
-        if min(ay, by) < y <= max(ay, by) and (ax == bx or x <= (y - ay) * (bx - ax) / (by - ay) + ax):
+        if min(ay, by) < y <= max(ay, by) and x <= (y - ay) * (bx - ax) / (by - ay) + ax:
             inside = not inside
     return inside

@@ -30,16 +30,21 @@ def count(node: Node) -> int:
     return len(_ordered(node)[0])
 
 
-def tree_distance(first: Node, second: Node, change: Change, remove: Cost = lambda node: 1.0) -> float:  # noqa: ARG005
+def tree_distance(first: Node, second: Node, change: Change, remove: Cost | None = None) -> float:
     """Return the least cost to turn a tree into another; adding a node costs what removing it does."""
+    cost = remove or _one
     (left, left_first), (right, right_first) = _ordered(first), _ordered(second)
     if len(left) * len(right) > MAX_PRODUCT:
         return float(max(len(left), len(right)))
     table = [[0.0] * len(right) for _ in left]
     for i in _roots(left_first):
         for j in _roots(right_first):
-            _fill(table, (left, left_first, i), (right, right_first, j), change, remove)
+            _fill(table, (left, left_first, i), (right, right_first, j), change, cost)
     return table[-1][-1]
+
+
+def _one(node: Node) -> float:  # noqa: ARG001 - as all costs
+    return 1.0
 
 
 _Side = tuple[Sequence[Node], Sequence[int], int]

@@ -61,15 +61,17 @@ def photographed(rows: Iterable[Row]) -> Table:
 
 def _all_four(rows: Rows) -> float:
     pages = grouped(rows, lambda row: (as_text(row["part"]), as_text(row["page"])))
-    right = [
-        sum(as_score(row["score"]) > (0.5 if as_text(row["task"]) == "DocVQA" else 0.999) for row in page)
-        for page in pages.values()
-    ]
-    return 100 * sum(count == 4 for count in right) / (len(rows) / 4)
+    whole = sum(sum(map(_is_right, page)) == 4 for page in pages.values())
+    return 100 * whole / (len(rows) / 4)
+
+
+def _is_right(row: Row) -> bool:
+    return as_score(row["score"]) > (0.5 if as_text(row["task"]) == "DocVQA" else 0.999)
 
 
 _SCIENCES = {
-    "02": "Arts", "03": "Soc. Sci.", "04": "Bus.", "05": "Nat. Sci.", "06": "ICTs", "07": "Eng.", "08": "Agri.", "09": "Health",
+    "02": "Arts", "03": "Soc. Sci.", "04": "Bus.", "05": "Nat. Sci.", "06": "ICTs", "07": "Eng.", "08": "Agri.",
+    "09": "Health",
 }  # fmt: skip
 
 
@@ -260,7 +262,7 @@ def rankings(rows: Iterable[Row]) -> Table:
 
 
 def step_scores(rows: Iterable[Row]) -> Table:
-    """Return F1 scores of step verdicts, per category and of all; the accuracy of pairs and of foresight (VLRMBench)."""
+    """Return F1 scores of verdicts on steps, per category and of all; accuracies of pairs and foresight (VLRMBench)."""
     found = need(rows, "category")
     table: dict[str, Any] = {}
     groups_of = grouped(found, lambda row: as_text(row["category"]))

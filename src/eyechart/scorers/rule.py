@@ -29,11 +29,6 @@ class RuleScorer(Scorer):
         name, options = (given, {}) if isinstance(given, str) else (given["name"], _without(given, "name"))
         return name, partial(RULES.load(name), **options)
 
-    @property
-    def reference(self) -> str:  # type: ignore[override] - a column that the catalogue names
-        """Return the column without which nothing can be scored."""
-        return str(self.benchmark.parameters.get("reference", "answer"))
-
     def score(self, row: Row, answer: object) -> Score:
         """Compare by the rule."""
         name, rule = self.rule

@@ -70,8 +70,12 @@ class Scorer(ABC):
     """Whether an answer is right or wrong, or scored with a fraction."""
     per_answer: ClassVar[bool] = True
     """Whether a single answer has a score; without, only the whole set has."""
-    reference: ClassVar[str] = "answer"
-    """The column without which nothing can be scored."""
+    answer_column: ClassVar[str] = "answer"
+
+    @property
+    def reference(self) -> str:
+        """Return the column without which nothing can be scored."""
+        return str(self.benchmark.parameters.get("reference", self.answer_column))
 
     def prepare(self, row: Row) -> list[dict[str, object]]:
         """Bring a row with its ``prediction`` to the form that is scored; a dialogue becomes several rows."""

@@ -76,9 +76,7 @@ def counted(rows: Iterable[Row], *, name: str, total: str) -> Table:
     return {name: mean(found), total: len(found)}
 
 
-def whole_groups(
-    rows: Iterable[Row], *, by: str, key: str, overall: str = "", scale: float = 1, average: str = "groups"
-) -> Table:
+def whole_groups(rows: Iterable[Row], *, by: str, key: str, overall: str = "", scale: float = 1) -> Table:
     """Return, for each value of a column, the part of its groups (rows with the same key) that are all right.
 
     The overall number is the mean of those.

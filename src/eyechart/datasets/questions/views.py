@@ -1,4 +1,5 @@
-"""What the words of a prompt need that is no cell of the row: made from its cells, by the view that a benchmark names."""
+# ruff: noqa: RUF001 - Chinese punctuation
+"""What the words of a prompt need that is no cell of the row, made from its cells: a benchmark names its view."""
 
 from __future__ import annotations
 
@@ -93,24 +94,24 @@ def olympiad(row: Row) -> Mapping[str, object]:
     }
 
 
-def _without_unit(chinese: bool) -> str:  # noqa: FBT001 - one of two languages
+def _without_unit(chinese: bool) -> str:
     if chinese:
-        return "，注意答案的单位不要放在\\boxed{}中"  # noqa: RUF001 - Chinese
+        return "，注意答案的单位不要放在\\boxed{}中"
     return ", note that the unit of the answer should not be included in \\boxed{}"
 
 
-def _kinds(answer_type: str, several: bool, chinese: bool) -> str:  # noqa: FBT001 - as the row says
+def _kinds(answer_type: str, several: bool, chinese: bool) -> str:
     if not answer_type or "Need_human_evaluate" in answer_type or "Tuple" in answer_type:
         return ""
     parts = answer_type.split(",") if several else [answer_type]
     names = [_KINDS[kind][not chinese] for part in parts for kind in _KINDS if kind in part]
     if not several:
-        return f"，答案类型为{names[0]}" if chinese else f"The answer of The problem should be {names[0]}. "  # noqa: RUF001
+        return f"，答案类型为{names[0]}" if chinese else f"The answer of The problem should be {names[0]}. "
     if len(set(names)) == 1:
         many = "The problem has multiple answers, each of them should be"
-        return f"，题目有多个答案，答案类型均为{names[0]}" if chinese else f"{many} {names[0]}. "  # noqa: RUF001
+        return f"，题目有多个答案，答案类型均为{names[0]}" if chinese else f"{many} {names[0]}. "
     if chinese:
-        return "，题目有多个答案，答案类型分别为" + "、".join(names)  # noqa: RUF001
+        return "，题目有多个答案，答案类型分别为" + "、".join(names)
     return f"The problem has multiple answers, with the answers in order being {', '.join(names)}. "
 
 

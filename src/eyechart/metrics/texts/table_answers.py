@@ -1,6 +1,5 @@
-"""Answers about tables, compared as TableVQABench does: numbers with units, statements, lists of values and dates."""
-
 # ruff: noqa: RUF001 - quotes and dashes that look alike are what is unified here
+"""Answers about tables, compared as TableVQABench does: numbers with units, statements, lists of values and dates."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
-"""CMMMU: Chinese exams with choices, true or false statements, and blanks to fill."""
-
 # ruff: noqa: RUF001 - Chinese punctuation
+"""CMMMU: Chinese exams with choices, true or false statements, and blanks to fill."""
 
 from __future__ import annotations
 

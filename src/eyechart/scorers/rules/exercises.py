@@ -1,3 +1,4 @@
+# ruff: noqa: RUF001 - Chinese punctuation
 """Exercises of mathematics and physics: the boxed or stated answer, compared by value."""
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def _field(body: str) -> str | None:
 
 def _typed(text: str, kind: str) -> str | None:
     if kind == "float":
-        first = text.split(" ")[0]
+        first = text.split(" ", maxsplit=1)[0]
         try:
             return str(float(first.split("π")[0]) * (3.141592653589793 if "π" in first else 1))
         except ValueError:
@@ -72,7 +73,9 @@ def _same(said: str, target: str, kind: str) -> bool:
     return bool(said.strip()) and said.lower() in target.lower()
 
 
-_STATED = re.compile(r"\b(?:final\s+answer|correct\s+answer)\b[^:：]*[:：]\s*(.*?)(?=\n\n\n|\Z)", re.I | re.S)  # noqa: RUF001
+_STATED = re.compile(
+    r"\b(?:final\s+answer|correct\s+answer)\b[^:：]*[:：]\s*(.*?)(?=\n\n\n|\Z)", re.IGNORECASE | re.DOTALL
+)
 _LETTER = re.compile(r"\b(?:correct|answer|option|Answer|Option|Correct)\b[\s\S]*?([A-D])")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from eyechart.metrics.cells import Row, as_text
-from eyechart.metrics.texts.number_words import only_number
+from eyechart.metrics.texts.number_words import SMALL, only_number
 from eyechart.scorers.rules import Reading
 
 _FIELD = re.compile(r'\{\s*"answer"\s*:\s*(.+?)\s*\}')
@@ -41,7 +41,7 @@ _SHAPES = {
     "bicycle": "road utility mountain tandem bicycle",
 }
 _SHAPE_OF = {name: shape for shape, names in _SHAPES.items() for name in names.split()}
-_DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+_DIGITS = SMALL[:11]
 _NAMED = (r"Answer': '(.*?)'", r'Answer": "(.*?)"', r"Answer': (\d)")
 _REASONS = (r"Reasoning': '(.*?)'", r'Reasoning": "(.*?)"')
 
@@ -86,7 +86,7 @@ def pair_counts(row: Row, text: str) -> Reading:
     if kind.endswith("-grp"):
         if len(re.findall(r"\([A-Z]\)", text)) > 1:
             return Reading(None, 0.0)
-        read = text.split(")")[0].strip()
+        read = text.split(")", maxsplit=1)[0].strip()
         return Reading(read, float(read == target.split(")")[0].strip()))
     found = re.findall(r"\b(t|f|true|false)\b", text, re.IGNORECASE)
     read = found[0][0].upper() if len(found) == 1 else ""

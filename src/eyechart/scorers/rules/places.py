@@ -185,7 +185,8 @@ def _json_point(item: object) -> tuple[float, float] | None:
         key = next((name for name in ("point_2d", "point") if name in item), "")
         pair = numbers(item.get(key))
         if len(pair) == 2:
-            return _parts(*(pair if key == "point_2d" else pair[::-1]), 1000)  # "point" is y, x
+            x, y = pair if key == "point_2d" else pair[::-1]  # "point" is y, x
+            return _parts(x, y, 1000)
         return None
     pair = numbers(item)
     return _parts(pair[0], pair[1], 1000) if len(pair) == 2 and isinstance(item, list) else None

@@ -41,7 +41,7 @@ def _words(text: str, target: str, split: str, *, scene: bool) -> float:
     return 2 * right / (len(said) + len(wanted)) if right else 0.0
 
 
-def _tokens(text: str, by_letter: bool, *, plain: bool) -> list[str]:  # noqa: FBT001 - one of two ways
+def _tokens(text: str, by_letter: bool, *, plain: bool) -> list[str]:
     flat = re.sub(r"\s+", " ", text.strip().replace("###", "").replace("***", "")).lower()
     parts = list(flat.replace(" ", "")) if by_letter else flat.split(" ")
     parts = [re.sub(r"[^a-z0-9]+", "", part) for part in parts] if plain else parts

@@ -6,14 +6,12 @@ import re
 
 from eyechart.metrics.answers import open_score
 from eyechart.metrics.cells import Row, as_text
+from eyechart.metrics.texts.number_words import SMALL
 from eyechart.metrics.texts.vqa_text import vqa_normalize
 from eyechart.scorers.rules import Reading
 
 _BRACES = re.compile(r"\{(.*?)\}")
-_COUNT_WORDS = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
-    "eighteen nineteen twenty"
-).split()
+_COUNT_WORDS = (*SMALL, "twenty")
 _COUNT = re.compile(r"\b(?:[0-9]|1[0-9]|20|" + "|".join(_COUNT_WORDS) + r")\b")
 
 
@@ -86,9 +84,9 @@ def stated(row: Row, text: str, *, letters: str = "ABCDEF") -> Reading:
     options = {"YES", "NO"} if as_text(row.get("question_type")) == "YORN" else {*letters}
     said = text.strip()
     if len(said.split()) >= 2:
-        found = (match[1].upper() for pattern in _TEMPLATES if (match := pattern.search(said)))
+        found = [match[1].upper() for pattern in _TEMPLATES if (match := pattern.search(said))]
     else:
-        found = iter([re.split(r"[,. :;\n]", said)[0].upper()])
+        found = [re.split(r"[,. :;\n]", said)[0].upper()]
     read = next((option for option in found if option in options), None)
     return Reading(read, float(read is not None and read == as_text(row["answer"]).strip().upper()))
 
