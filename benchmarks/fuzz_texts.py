@@ -22,8 +22,11 @@ from eyechart.datasets.questions.benchmarks import QuestionBenchmark
 from eyechart.metrics import answers, captions
 from eyechart.metrics.cells import literal_list, text_list
 from eyechart.metrics.texts import math_answers, vcr
-from eyechart.scorers import SCORERS, judges, llavabench, mathematics, naturalbench
+from eyechart.scorers import SCORERS, mathematics, naturalbench
+from eyechart.scorers.dialogue import DIMENSIONS
+from eyechart.scorers.judging import Judge, JudgePrompts
 from eyechart.scorers.scoring import score_rows
+from eyechart.types import Answer
 
 OPTIONS = {"A": "a cat", "B": "dog", "C": "no", "D": "3.5", "E": "", "F": None}
 ANSWERS = [
@@ -212,16 +215,15 @@ def score_some(data: bytes, _: Path) -> None:
     content = json.loads(data)
     metric = "anls" if content["scorer"] == "open" else ""
     benchmark = QuestionBenchmark("fuzz", "x", content["scorer"], "optional", metric=metric)
-    judge = judges.Judge(
-        "j", lambda prompts, _: [(prompt.id, judges.Answer(REPLIES[len(data) % 5])) for prompt in prompts]
-    )
-    scored = score_rows(content["rows"], benchmark, extractor="strict" if content["strict"] else "vlmeval", judge=judge)
+    judge = Judge("j", lambda prompts, _: [(prompt.id, Answer(REPLIES[len(data) % 5])) for prompt in prompts])
+    extractor = "strict" if content["strict"] else "vlmeval"
+    scored = score_rows(content["rows"], benchmark, extractor=extractor, judges=[judge])
     scored.scorer.numbers(scored.table)
 
 
 REPLIES = ("A", "Yes", "0.5", "14", '{"Creativity": 5}')
-GRADES = json.dumps(dict.fromkeys(judges.DialogueForm.DIMENSIONS, 5)).encode()
-FORMS = (judges.ChoiceForm(), judges.YesNoForm(), judges.GradeForm(), judges.ExtractForm(), judges.DialogueForm())
+GRADES = json.dumps(dict.fromkeys(DIMENSIONS, 5)).encode()
+FORMS = tuple(map(JudgePrompts().form, ("choice", "yes_no", "grade", "extract", "dialogue", "compare")))
 
 
 def read_reply(data: bytes, _: Path) -> None:
@@ -230,7 +232,6 @@ def read_reply(data: bytes, _: Path) -> None:
     for form in FORMS:
         form.parse(reply, row)
         form.question(row)
-    llavabench.llavabench_pair(reply)
     mathematics.mathvista_read({"prediction": reply, "answer": reply[:5], "answer_type": "float"})
     mathematics.mathvista_read({"prediction": reply, "answer": reply[:5], "answer_type": "integer"})
     mathematics.mathvision_read({"prediction": reply, "answer": reply[:5], "choices": "[]"})

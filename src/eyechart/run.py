@@ -156,8 +156,9 @@ def _circumstances(model: Stored, watch: Stopwatch) -> dict[str, Any]:
 def _counts(manifest: Manifest, prediction: Prediction) -> dict[str, int]:
     """Count samples; no sample disappears: scored + failed + left out == listed."""
     listed = len(manifest) + len(manifest.failures)
-    scored, left_out = len(prediction.entries), len(prediction.left_out)
-    failed = len(manifest.failures) + len({failure.id for failure in prediction.failures})
+    lost = {failure.id for failure in prediction.failures}
+    scored, left_out = len({entry.id for entry in prediction.entries} - lost), len(prediction.left_out)
+    failed = len(manifest.failures) + len(lost)
     if scored + left_out + failed != listed:
         raise AssertionError(f"{manifest.info.name}: {listed} listed, {scored} scored, {failed} failed")
     counts = {"listed": listed, "scored": scored, "failed": failed}

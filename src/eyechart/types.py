@@ -261,6 +261,8 @@ class Prompt:
 
     id: str
     messages: tuple[Message, ...]
+    temperature: float | None = None
+    """Another temperature than the generator's own, where it can have one: a judge is asked again more freely."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -433,6 +435,10 @@ class Metric:
     """The largest value that any model can reach on these data, where that is not the largest there is."""
     points: bool = False
     """Whether it is no fraction, however small it is: a rank, a sum, per cent. Tables never make per cent of it."""
+    if_wrong: float | None = None
+    """Where samples failed or nobody could read their answers: what it would be if all of these were wrong."""
+    if_right: float | None = None
+    """What it would be if all of these were right."""
 
 
 RecordForm = Literal["", "label", "labels", "ranking", "question"]

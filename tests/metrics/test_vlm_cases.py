@@ -19,6 +19,7 @@ from eyechart.metrics.circular import circular_rows
 from eyechart.metrics.texts import choices, math_answers
 from eyechart.metrics.texts import vcr as vcr_metric
 from eyechart.scorers import choice, dialogue, graded, llavabench, mathematics, naturalbench, yes_no
+from eyechart.scorers.judging.replies import two_numbers
 from eyechart.scorers.scoring import score_rows
 from eyechart.scorers.tables import all_right, percentages
 
@@ -112,7 +113,7 @@ COVERED = {
     "ImageMCQDataset.evaluate": _mcq,
     "ImageVQADataset.evaluate": _vqa,
     "ImageYORNDataset.evaluate": _yes_no,
-    "LLaVABench.parse_score": lambda args: list(llavabench.llavabench_pair(args["review"]) or (-1, -1)),
+    "LLaVABench.parse_score": lambda args: list(two_numbers(args["review"]) or (-1, -1)),
     "LLaVABench_score": lambda args: llavabench.llavabench(args["rows"]),
     "MMDU.calculat_metric": lambda args: dialogue.mmdu(args["turn_scores"]),
     "MMVet_acc": lambda args: graded.mmvet(args["rows"]),

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, precision_recall_fscore_support
 
 from eyechart.datasets.questions.benchmarks import QuestionBenchmark
-from eyechart.scorers import choice, contains, corpus, graded, llavabench, mathematics, naturalbench, yes_no
+from eyechart.scorers import choice, contains, corpus, mathematics, naturalbench, yes_no
+from eyechart.scorers.judging.replies import two_numbers
 from eyechart.scorers.scoring import score_rows
 from eyechart.scorers.tables import percentages
 from eyechart.scorers.yes_no import MME_PERCEPTION, MME_REASONING
@@ -188,16 +189,9 @@ def test_disagreement_of_the_extractors_is_counted():
     assert {key: found[key] for key in ("n", "differ", "rate")} == {"n": 2, "differ": 1, "rate": 0.5}
 
 
-def test_unreadable_verdicts_are_left_out_and_counted():
-    mmvet = graded.mmvet([{"category": "ocr", "score": 1.0}, {"category": "ocr,math", "score": None}])
-    llava = llavabench.llavabench(
-        [{"category": "conv", "score": 8, "gpt4_score": 10}, {"category": "conv", "score": -1, "gpt4_score": -1}]
-    )
-
-    assert mmvet["score"] == {"ocr": [1, 100.0], "Overall": [1, 100.0], "unscored": [1]}
-    assert llava["overall"] == {"Relative Score (main)": 80.0, "VLM Score": 80.0, "GPT4 Score": 100.0}
-    assert llava["unscored"] == {"rows": 1}
-    assert llavabench.llavabench_pair("nan 9") is None
+def test_the_grades_of_two_answers_are_two_numbers():
+    assert two_numbers("8 9") == (8, 9)
+    assert two_numbers("nan 9") is None
 
 
 def test_vcr_finds_the_covered_words_in_an_answer():

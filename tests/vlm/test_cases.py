@@ -14,13 +14,16 @@ from eyechart.datasets.questions.own_classes import open_class
 from eyechart.datasets.questions.rows import RowTable as Table
 from eyechart.datasets.questions.tables import dump, load_table
 from eyechart.datasets.questions.tsv import write_tsv
-from eyechart.scorers.judges import ChoiceForm, GradeForm, Judge, YesNoForm, option_block
+from eyechart.scorers.judging import Judge, JudgePrompts, option_block
 from eyechart.tasks.questions.answers import Questioner
 from eyechart.types import Answer, DatasetSpec
 from support.vlm_data import image_cell, write_benchmark
 
 FILE = Path(__file__).parent.parent / "metrics" / "data" / "vlm_cases.json"
 CASES = [case for case in json.loads(FILE.read_text(encoding="utf-8"))["cases"] if "quirk" not in case]
+
+
+FORM = JudgePrompts().form
 
 
 def cases(*functions):
@@ -152,7 +155,7 @@ def scripted(replies):
 def test_grades_are_read(case):
     judge, asked = scripted(case["args"]["judge_outputs"])
 
-    assert judge.verdicts(GradeForm(), [("a", {})]) == {"a": case["expected"]["score"]}
+    assert judge.verdicts(FORM("grade"), [("a", {})]) == {"a": case["expected"]["score"]}
     assert len(asked) == case["expected"]["calls"]
 
 
@@ -160,21 +163,20 @@ def test_grades_are_read(case):
 def test_unreadable_replies_are_asked_for_again(case):
     judge, asked = scripted(case["args"]["judge_outputs"])
 
-    assert judge.verdicts(YesNoForm(), [("a", {})]) == {"a": case["expected"]["answer"]}
+    assert judge.verdicts(FORM("yes_no"), [("a", {})]) == {"a": case["expected"]["answer"]}
     assert len(asked) == len(case["args"]["judge_outputs"])
 
 
 @cases("MMVet.prompt_tail")
 def test_the_line_that_a_grader_completes(case):
-    assert GradeForm.tail(case["args"]) == case["expected"]
-    assert GradeForm().question(case["args"]).endswith(case["expected"])
+    assert FORM("grade").question(case["args"]).endswith(case["expected"])
 
 
 @cases("extract_answer_from_item")
 def test_a_judge_matches_an_answer_with_an_option(case):
     judge, asked = scripted(case["args"]["judge_outputs"])
 
-    assert judge.verdicts(ChoiceForm(), [("a", case["args"]["item"])]) == {"a": case["expected"]["opt"]}
+    assert judge.verdicts(FORM("choice"), [("a", case["args"]["item"])]) == {"a": case["expected"]["opt"]}
     assert asked[0].endswith(case["expected"]["prompt_tail"])
     assert len(asked) == case["expected"]["judge_calls"]
 

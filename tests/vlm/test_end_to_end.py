@@ -12,7 +12,7 @@ import pytest
 from eyechart import vlm
 from eyechart.cli import main
 from eyechart.datasets.questions.tables import load_table
-from eyechart.errors import EyechartError, UsageError
+from eyechart.errors import EyechartError, IncompleteError, UsageError
 from eyechart.run import evaluate
 from eyechart.stats import proportion
 from support.coco_qa import write_coco_qa
@@ -139,6 +139,7 @@ def test_photos_and_questions_through_a_transformers_model(coco, tmp_path, monke
         "model": [str(folder)],
         "model_type": "transformers",
         "output": str(tmp_path / "out" / "{model}_{dataset}.json"),
+        "min_success": 0,  # random weights never stop: all answers are cut
         "questions": {"max_tokens": 8},
     }
 
@@ -151,7 +152,9 @@ def test_photos_and_questions_through_a_transformers_model(coco, tmp_path, monke
     [again] = evaluate(**chosen)
 
     assert result.counts["scored"] == 50
-    assert 0 <= result.metrics["accuracy"] <= 0.2  # random weights
+    assert result.metrics["accuracy"] == 0
+    assert result.counts["unreadable"] == result.details["lost"]["cut"] == 50
+    assert result.values["accuracy"].if_right == 1.0
     assert result.intervals["accuracy"][1] > result.metrics["accuracy"]
     assert result.model_card["family"] == "transformers"
     assert len(load_table(tmp_path / "out" / "tiny-llava_COCOQA.xlsx")) == 50
@@ -165,13 +168,19 @@ def test_failed_questions_are_asked_again_and_only_they(lmu_data, tmp_path):
     with OpenAIServer(answer=lambda body: asked(body).replace("q", "a"), fault=fault) as server:
         with pytest.raises(EyechartError, match="2 questions have no answer"):
             evaluate(**settings(tmp_path, server))
-        [partial] = evaluate(**settings(tmp_path, server), on_error="skip")
+        with pytest.raises(IncompleteError, match=r"2 of 6 samples are lost \(2 failed\)"):
+            evaluate(**settings(tmp_path, server), on_error="skip")
+        [partial] = evaluate(**settings(tmp_path, server), on_error="skip", min_success=0.5)
+        wrong = [record["rule"] for record in partial.iter_records() if not record["correct"]]
         server.requests.clear()
         server.fault = None
         [whole] = evaluate(**settings(tmp_path, server))
         assert sorted(asked(request.body) for request in server.requests) == sorted(broken)
 
-    assert partial.counts == {"listed": 6, "scored": 4, "failed": 2, "unscored": 0, "repeats": 1}
+    assert partial.counts == {"listed": 6, "scored": 4, "failed": 2, "unreadable": 0, "repeats": 1}
+    assert partial.metrics["accuracy"] == 4 / 6  # what failed is wrong
+    assert (partial.values["accuracy"].if_wrong, partial.values["accuracy"].if_right) == (4 / 6, 1.0)
+    assert wrong == ["failed", "failed"]
     assert whole.counts["scored"] == 6
     assert whole.metrics["accuracy"] == 1.0
 
@@ -213,6 +222,7 @@ def test_cut_answers_are_counted(lmu_data, tmp_path):
         model=[str(folder)],
         model_type="transformers",
         output=str(tmp_path / "r.json"),
+        min_success=0,
         questions={"max_tokens": 1},
     )
 
@@ -247,9 +257,9 @@ def text_of(body):
 
 
 def vlm_dimensions():
-    from eyechart.scorers.judges import DialogueForm
+    from eyechart.scorers.dialogue import DIMENSIONS
 
-    return DialogueForm.DIMENSIONS
+    return DIMENSIONS
 
 
 HOSTILE = [
@@ -293,13 +303,14 @@ def test_broken_rows_fail_alone_with_one_message_each(lmu_data, tmp_path):
     ]
     write_benchmark(lmu_data / "COCOQA.tsv", rows)
     with OpenAIServer(answer=lambda body: "yes") as server:
-        [result] = evaluate(**settings(tmp_path, server), on_error="skip")
+        [result] = evaluate(**settings(tmp_path, server), on_error="skip", min_success=0)
 
     reasons = {failure["id"]: failure["reason"] for failure in result.failures}
     assert "cannot decode the image" in reasons["1"]
     assert "leaves the folder" in reasons["2"]
     assert "neither base64 nor the index" in reasons["3"]
     assert result.counts["scored"] == 1
+    assert result.metrics["accuracy"] == 0.25
 
 
 def test_predictions_of_the_original_are_scored(lmu_data, tmp_path):

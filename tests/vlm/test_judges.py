@@ -8,7 +8,8 @@ from eyechart.datasets.questions.benchmarks import QuestionBenchmark
 from eyechart.datasets.questions.tables import dump
 from eyechart.errors import DataError, EyechartError, UsageError
 from eyechart.run import evaluate
-from eyechart.scorers.judges import DialogueForm, ExtractForm, GradeForm, Judge
+from eyechart.scorers.dialogue import DIMENSIONS
+from eyechart.scorers.judging import Judge, JudgePrompts
 from eyechart.scorers.scoring import score_rows
 from eyechart.types import Answer
 from support.openai_server import OpenAIServer, Status
@@ -19,6 +20,7 @@ PETS = [
     for i, answer in enumerate("ABAB")
 ]
 MODELS = ("test-model", "judge-model")
+FORM = JudgePrompts().form
 SAID = ["A", "B", "a small feline", "hard to tell"]
 
 
@@ -50,12 +52,13 @@ def run_pets(server, tmp_path, **questions):
         model=["test-model"],
         model_type="api",
         output=str(tmp_path / "r.json"),
+        min_success=0.5,
         questions={"api_base": server.api_base, "tries": 1, **questions},
     )
     return result
 
 
-def test_a_judge_reads_what_no_rule_can_and_unreadable_verdicts_are_unscored(pets, tmp_path):
+def test_a_judge_reads_what_no_rule_can_and_unreadable_verdicts_are_wrong(pets, tmp_path):
     with OpenAIServer(answer=answer_pets, models=MODELS) as server:
         plain = run_pets(server, tmp_path)
         judged = run_pets(server, tmp_path, judge="judge-model", judge_api_base=server.api_base)
@@ -65,12 +68,14 @@ def test_a_judge_reads_what_no_rule_can_and_unreadable_verdicts_are_unscored(pet
 
     assert plain.metrics["accuracy"] == 0.5
     assert plain.details["decided_by"] == "exact_matching"
-    assert judged.metrics["accuracy"] == 1.0  # three of three: the fourth has no readable verdict
-    assert judged.counts["unscored"] == 1
+    assert judged.metrics["accuracy"] == 0.75  # the fourth has no readable verdict
+    assert judged.counts == {"listed": 4, "scored": 4, "failed": 0, "unreadable": 1, "repeats": 1}
+    assert judged.details["lost"] == {"unreadable verdict": 1}
+    assert (judged.values["accuracy"].if_wrong, judged.values["accuracy"].if_right) == (0.75, 1.0)
     assert judged.details["decided_by"] == "judge-model"
     assert judged.details["rules"] == {"letter": 2, "judge": 1, "unreadable verdict": 1}
     [unread] = [notice for notice in judged.notices if notice["kind"] == "unreadable_verdicts"]
-    assert "wrong, the accuracy would be 0.7500; if all were right, 1.0000" in unread["message"]
+    assert unread["count"] == 1
     assert asked == 4 + 1 + 3  # four questions; one verdict at once, one tried three times
     assert again.metrics == judged.metrics
     assert asked_again == 0  # verdicts are stored, unreadable ones too
@@ -130,7 +135,7 @@ def test_the_letter_that_a_judge_reads_is_compared_with_the_answer(letter, corre
             return letter
 
     benchmark = QuestionBenchmark("X", "X", "choice", "optional")
-    [score] = score_rows([row], benchmark, judge=judge_of_model(Reader())).scores
+    [score] = score_rows([row], benchmark, judges=[judge_of_model(Reader())]).scores
 
     assert (score.extracted, score.rule, score.correct) == (letter, "judge", correct)
 
@@ -145,35 +150,37 @@ def test_grades_make_the_score_of_open_questions():
         def generate(self, text):
             return {"good": "1.0", "half": "0.5"}.get(text.split(" | ")[-2], "great answer!")
 
-    scored = score_rows(rows, QuestionBenchmark("MMVet", "MMVet", "mmvet", "required"), judge=judge_of_model(Grader()))
+    scored = score_rows(
+        rows, QuestionBenchmark("MMVet", "MMVet", "mmvet", "required"), judges=[judge_of_model(Grader())]
+    )
 
-    assert [score.correct for score in scored.scores] == [1.0, 0.5, None]
-    assert scored.unscored == ["2"]
-    assert scored.table["score"]["Overall"] == [2, 75.0]
+    assert [score.correct for score in scored.scores] == [1.0, 0.5, 0.0]
+    assert scored.lost == {"2": "unreadable verdict"}
+    assert scored.table["score"]["Overall"] == [3, 50.0]
 
 
 @pytest.mark.parametrize("reply", ["nan", "inf", "2", "-0.1", "0.5 because", "", "1e3", "__import__('os')"])
 def test_only_a_number_between_0_and_1_is_a_grade(reply):
-    assert GradeForm().parse(reply, {}) is None
+    assert FORM("grade").parse(reply, {}) is None
 
 
 @pytest.mark.parametrize(
     "reply", ["{}", "no", '{"Overall Score": 5}', "[1]", '{"Creativity": "__import__"}', "{" * 9000]
 )
 def test_only_complete_grades_of_a_dialogue_are_read(reply):
-    assert DialogueForm().parse(reply, {}) is None
+    assert FORM("dialogue").parse(reply, {}) is None
 
 
 def test_dialogues_are_graded_turn_by_turn():
     rows = [{"index": 7, "question": "['q1', 'q2']", "answer": "['a1', 'a2']", "prediction": "['r1', 'r2']"}]
-    grades = "{" + ", ".join(f'"{name}": {{n}}' for name in DialogueForm.DIMENSIONS) + "}"
+    grades = "{" + ", ".join(f'"{name}": {{n}}' for name in DIMENSIONS) + "}"
 
     class Grader:
         def generate(self, text):
             return grades.replace("{n}", "8" if "Reply: r1" in text else "4")
 
     scored = score_rows(
-        rows, QuestionBenchmark("MMDU", "MMDUDataset", "dialogue", "required"), judge=judge_of_model(Grader())
+        rows, QuestionBenchmark("MMDU", "MMDUDataset", "dialogue", "required"), judges=[judge_of_model(Grader())]
     )
 
     assert [row["index"] for row in scored.rows] == ["7/0", "7/1"]
@@ -194,10 +201,10 @@ def test_a_judge_extracts_the_answer_of_a_long_solution():
             return "4"
 
     alone = score_rows([row], benchmark)
-    judged = score_rows([row], benchmark, judge=judge_of_model(Extractor()))
+    judged = score_rows([row], benchmark, judges=[judge_of_model(Extractor())])
 
     assert (alone.scores[0].correct, judged.scores[0].correct) == (0.0, 1.0)
-    assert ExtractForm().parse("x" * 501, row) is None
+    assert FORM("extract").parse("x" * 501, row) is None
 
 
 def test_rotations_of_a_lost_question_are_not_judged():
@@ -214,7 +221,7 @@ def test_rotations_of_a_lost_question_are_not_judged():
             asked.append(prompt.id)
             yield prompt.id, Answer("B")
 
-    scored = score_rows(rows, QuestionBenchmark("X", "X", "circular", "optional"), judge=Judge("j", ask))
+    scored = score_rows(rows, QuestionBenchmark("X", "X", "circular", "optional"), judges=[Judge("j", ask)])
 
     assert asked == ["3"]
     assert scored.table[0]["Overall"] == 0.5
@@ -229,7 +236,7 @@ def test_evaluate_takes_a_judge_as_the_original_does(pets, tmp_path):
     with OpenAIServer(answer=answer_pets, models=MODELS) as server, unread:
         table = dataset.evaluate(tmp_path / "m_Pets.xlsx", model="judge-model", api_base=server.api_base, retry=1)
 
-    assert table.rows[0]["Overall"] == 1.0
+    assert table.rows[0]["Overall"] == 0.75
     assert (tmp_path / "m_Pets_judge-model_result.xlsx").is_file()
 
 
@@ -255,32 +262,31 @@ class Rambling:
 
 def table_of(scorer, rows, **replies):
     benchmark = QuestionBenchmark("X", "X", scorer, "optional")
-    return score_rows(rows, benchmark, judge=judge_of_model(Rambling(**replies))).table
+    return score_rows(rows, benchmark, judges=[judge_of_model(Rambling(**replies))]).table
 
 
 def choices(said):
     return [{"index": i, "A": "cat", "B": "dog", "answer": "A", "prediction": text} for i, text in enumerate(said)]
 
 
-def test_a_pair_with_an_unscored_answer_leaves_the_other_pairs_of_mmvp_alone():
-    # Two pairs may be right, one is lost anyhow, one is wrong, one is right.
+def test_a_pair_with_an_unreadable_answer_is_wrong_in_mmvp():
     table = table_of("mmvp", choices(["A", "??", "??", "A", "??", "B", "B", "B", "A", "A"]))
 
-    assert table == {"Average": 4 / 7, "Overall": 1 / 3}
+    assert table == {"Average": 4 / 10, "Overall": 1 / 5}
 
 
-def test_a_question_with_an_unscored_rotation_is_in_no_number_of_a_circular_table():
+def test_a_question_with_an_unreadable_rotation_is_wrong_in_a_circular_table():
     def rotations(index, *said):
         rows = choices(said)
         return [row | {"index": index + 1_000_000 * i, "g_index": index} for i, row in enumerate(rows)]
 
     rows = [*rotations(1, "??", "A"), *rotations(2, "A", "??"), *rotations(3, "??", "B"), *rotations(4, "A", "A")]
 
-    assert table_of("circular", rows)[0]["Overall"] == 1 / 2
-    assert table_of("circular", rows[:4]) == []
+    assert table_of("circular", rows)[0]["Overall"] == 1 / 4
+    assert table_of("circular", rows[:4])[0]["Overall"] == 0
 
 
-def test_an_unscored_answer_makes_no_figure_of_hallusionbench_right():
+def test_an_unreadable_answer_makes_its_figure_of_hallusionbench_wrong():
     said = {
         "VD_x_1_0_0_0": "yes",
         "VD_x_1_0_0_1": "??",
@@ -290,11 +296,10 @@ def test_an_unscored_answer_makes_no_figure_of_hallusionbench_right():
     }
     rows = [{"index": i, "l2-category": "x", "answer": "Yes", "prediction": text} for i, text in said.items()]
 
-    # One figure may be right, one is wrong, one is right; of the questions one is wrong, the other may be right.
-    assert table_of("hallusion", rows)["Overall"] == pytest.approx({"aAcc": 200 / 3, "fAcc": 50, "qAcc": 0})
+    assert table_of("hallusion", rows)["Overall"] == pytest.approx({"aAcc": 200 / 5, "fAcc": 100 / 3, "qAcc": 0})
 
 
-def test_an_unscored_answer_leaves_its_image_of_mme_without_a_pair():
+def test_an_unreadable_answer_makes_its_image_of_mme_wrong():
     said = {"1.jpg": ("yes", "??"), "2.jpg": ("no", "??"), "3.jpg": ("yes", "yes")}
     rows = [
         {"category": "OCR", "image_path": image, "answer": "Yes", "prediction": text}
@@ -302,19 +307,21 @@ def test_an_unscored_answer_leaves_its_image_of_mme_without_a_pair():
         for text in texts
     ]
 
-    assert table_of("mme", rows) == {"OCR": pytest.approx(100 * 3 / 4 + 100 / 2), "incomplete_pairs": 1}
+    assert table_of("mme", rows) == {"OCR": pytest.approx(100 * 3 / 6 + 100 / 3)}
 
 
-def test_the_tables_of_graded_answers_count_the_unscored():
+def test_the_tables_of_graded_answers_hold_all_of_them():
     rows = [{"index": i, "answer": "x", "category": "ocr", "prediction": text} for i, text in enumerate(["good", "??"])]
 
     class Grader:
         def generate(self, text):
             return "1.0" if "good" in text else "great"
 
-    scored = score_rows(rows, QuestionBenchmark("MMVet", "MMVet", "mmvet", "required"), judge=judge_of_model(Grader()))
+    scored = score_rows(
+        rows, QuestionBenchmark("MMVet", "MMVet", "mmvet", "required"), judges=[judge_of_model(Grader())]
+    )
 
-    assert scored.table["score"] == {"ocr": [1, 100.0], "Overall": [1, 100.0], "unscored": [1]}
+    assert scored.table["score"] == {"ocr": [2, 50.0], "Overall": [2, 50.0]}
 
 
 @pytest.mark.parametrize("reply", ["Failed to obtain answer via API.", None, OSError("no route")])
@@ -326,7 +333,7 @@ def test_a_judge_object_that_fails_gives_no_verdict(reply):
             return reply
 
     with pytest.raises(EyechartError, match="Failing did not answer"):
-        score_rows(MATHS, QuestionBenchmark("X", "X", "mathvista", "optional"), judge=judge_of_model(Failing()))
+        score_rows(MATHS, QuestionBenchmark("X", "X", "mathvista", "optional"), judges=[judge_of_model(Failing())])
 
 
 MATHS = [
@@ -340,7 +347,7 @@ def test_no_answer_is_not_the_option_whose_letters_are_in_the_word():
         def generate(self, text):
             return "NONE"
 
-    scored = score_rows(MATHS, QuestionBenchmark("X", "X", "mathvista", "optional"), judge=judge_of_model(Honest()))
+    scored = score_rows(MATHS, QuestionBenchmark("X", "X", "mathvista", "optional"), judges=[judge_of_model(Honest())])
 
     assert [(score.extracted, score.correct) for score in scored.scores] == [("NONE", 0.0)]
 
@@ -410,7 +417,7 @@ def test_unreadable_verdicts_of_every_repeat_are_counted(pets, tmp_path):
         settings = {"judge": "judge-model", "judge_api_base": server.api_base, "repeats": 2, "concurrency": 1}
         result = run_pets(server, tmp_path, **settings)
 
-    assert (result.counts["scored"], result.counts["unscored"]) == (len(PETS) - 1, 1)
+    assert (result.counts["scored"], result.counts["unreadable"]) == (len(PETS), 1)
     assert "unreadable_verdicts" in {notice["kind"] for notice in result.notices}
 
 

@@ -97,7 +97,7 @@ class StoredAnswers:
 
 def _is_stored(table: Responses, prompt: Prompt) -> bool:
     try:
-        return table.get(prompt_key(prompt.messages)) is not None
+        return table.get(prompt_key(prompt.messages, temperature=prompt.temperature)) is not None
     except DataError:  # an image that cannot be read will not be sent
         return True
 
@@ -150,15 +150,15 @@ class _Sorter:
             else:
                 self.owner.generated += 1
                 self.names[key] = [prompt.id]
-                yield Prompt(key, messages)
+                yield replace(prompt, id=key, messages=messages)
 
     def _looked_up(self, prompt: Prompt) -> tuple[str, tuple[Message, ...]]:
         """Return the key of a prompt and what is sent: the key of a new one is that of the very bytes that are sent."""
-        key = prompt_key(prompt.messages, self.repeat)
+        key = prompt_key(prompt.messages, self.repeat, prompt.temperature)
         if key in self.names or self.table.get(key) is not None:
             return key, prompt.messages
         messages = tuple(_loaded(message) for message in prompt.messages)
-        return prompt_key(messages, self.repeat), messages
+        return prompt_key(messages, self.repeat, prompt.temperature), messages
 
     def keep(self, key: str, answer: Answer) -> None:
         try:

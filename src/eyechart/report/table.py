@@ -224,7 +224,7 @@ def best_of(values: Sequence[float | None], *, lower: bool = False) -> list[int]
 def fewer_than_listed(result: Result) -> list[str]:
     """Say how many samples the numbers of a result are not about, and why."""
     failed = max(result.counts.get("failed", 0), len(result.failures))
-    others = {key.replace("_", " "): result.counts.get(key, 0) for key in ("left_out", "unscored")}
+    others = {key.replace("_", " "): result.counts.get(key, 0) for key in ("left_out", "unreadable")}
     return [f"{count} {word}" for word, count in {"failed": failed, **others}.items() if count > 0]
 
 

@@ -19,10 +19,10 @@ def check_complete(result: Result, min_success: float) -> IncompleteError | None
     if not listed or 1 - lost / listed >= min_success:
         return None
     parts = [f"{count} {word}" for count, word in ((failed, "failed"), (unreadable, "unreadable")) if count]
-    first = f" The first that failed: {result.failures[0]['id']}: {result.failures[0]['reason']}"
+    first = "".join(f" The first that failed: {one['id']}: {one['reason']}" for one in result.failures[:1])
     return IncompleteError(
         f"{result.dataset}: {lost} of {listed} samples are lost ({', '.join(parts)}): the share of the others is "
-        f"{1 - lost / listed:.4f}, below {min_success:g}.{first if result.failures else ''}",
+        f"{1 - lost / listed:.4f}, below {min_success:g}.{first}",
         advice=f"What there is was saved in {result.path}: run the same again to try only what is missing, or accept "
         "a smaller share (--min-success, min_success).",
     )

@@ -106,6 +106,9 @@ def _values(body: Mapping[str, Any]) -> dict[str, Metric]:
     return known
 
 
+_LEVELS = ("low", "high", "chance", "best", "if_wrong", "if_right")
+
+
 def metric_to_dict(metric: Metric) -> dict[str, Any]:
     """Write a metric with what is known of it; what is not known is left out."""
     fields: dict[str, Any] = {
@@ -114,6 +117,8 @@ def metric_to_dict(metric: Metric) -> dict[str, Any]:
         "high": metric.high,
         "chance": metric.chance,
         "best": metric.best,
+        "if_wrong": metric.if_wrong,
+        "if_right": metric.if_right,
         "n": metric.n,
         "direction": "lower" if metric.lower_is_better else "higher",
         "primary": metric.primary,
@@ -131,7 +136,7 @@ def _mean_of_to_dict(mean_of: MeanOf) -> dict[str, Any]:
 
 def metric_from_dict(fields: Mapping[str, Any]) -> Metric:
     """Read a metric."""
-    numbers = {key: float(fields[key]) for key in ("low", "high", "chance", "best") if is_number(fields.get(key))}
+    numbers = {key: float(fields[key]) for key in _LEVELS if is_number(fields.get(key))}
     if ("low" in numbers) != ("high" in numbers) or not is_number(fields["value"]):
         raise ValueError(f"{fields} is not a metric")
     mean_of = fields.get("mean_of")

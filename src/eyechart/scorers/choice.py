@@ -12,9 +12,8 @@ from statistics import fmean
 from eyechart.metrics.answers import EXTRACTORS
 from eyechart.metrics.cells import Row, as_text, is_missing, options_of
 from eyechart.metrics.texts.choices import NO_OPTION
-from eyechart.scorers.judges import ChoiceForm
 from eyechart.scorers.scorer import JUDGE, UNDECIDED, Score, Scorer, pick
-from eyechart.scorers.tables import Rows, by_column, grouped, mean, need, scored, together, verdicts
+from eyechart.scorers.tables import Rows, all_right, by_column, grouped, mean, need, together
 
 MMBENCH_SHORT = {
     "coarse_perception": "CP",
@@ -101,8 +100,7 @@ def _splits(rows: Rows) -> list[tuple[str, Rows]]:
 def mmvp(rows: Iterable[Row]) -> dict[str, float]:
     """Return MMVP's `Average` over questions and `Overall`: the share of consecutive pairs with both right."""
     found = need(rows)
-    pairs = verdicts(together(found, 2), "hit")
-    return {"Average": mean(scored(found, "hit"), "hit")} | ({"Overall": fmean(pairs)} if pairs else {})
+    return {"Average": mean(found, "hit"), "Overall": fmean(all_right(pair, "hit") for pair in together(found, 2))}
 
 
 def mmt(rows: Iterable[Row]) -> Table:
@@ -141,7 +139,7 @@ def hrbench(rows: Iterable[Row]) -> dict[str, float]:
 class ChoiceScorer(Scorer):
     """Multiple choice."""
 
-    form = ChoiceForm()
+    form = "choice"
     extractors = tuple(EXTRACTORS)
 
     def prepare(self, row: Row) -> list[dict[str, object]]:
@@ -182,6 +180,6 @@ class MmmuScorer(ChoiceScorer):
 
 CHOICE = partial(ChoiceScorer, arrange=report_acc)
 MMMU = partial(MmmuScorer, arrange=report_acc)
-MMVP = partial(ChoiceScorer, arrange=mmvp, numbers=pick("Overall"), keeps_unscored=True)
+MMVP = partial(ChoiceScorer, arrange=mmvp, numbers=pick("Overall"))
 MMT = partial(ChoiceScorer, arrange=mmt)
 HRBENCH = partial(ChoiceScorer, arrange=hrbench, numbers=pick("Average|all"))

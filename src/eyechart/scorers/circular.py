@@ -25,8 +25,7 @@ def mmbench(rows: Iterable[Row]) -> Table:
     if lost:
         raise ValueError(f"{len(lost)} questions have rotations but no row of their own, the first is index {lost[0]}")
     hits = {group: all_right(members, "hit") for group, members in groups.items()}
-    kept = [{**row, "hit": hits[index]} for index, row in mains.items() if hits.get(index) is not None]
-    return report_acc(kept) if kept else []
+    return report_acc([{**row, "hit": hits[index]} for index, row in mains.items() if index in hits])
 
 
 class CircularScorer(ChoiceScorer):
@@ -44,17 +43,15 @@ class CircularScorer(ChoiceScorer):
         return [i for i in super().worth_judging(rows, scores) if question_of(rows[i]) not in lost]
 
     def units(self, rows: Rows, scores: Sequence[Score]) -> dict[str, float]:
-        """Return one unit per question; a question with an unscored rotation is unscored, unless it is lost anyway."""
+        """Return one unit per question."""
         judged = [{**row, "hit": score.correct} for row, score in zip(rows, scores, strict=True)]
-        groups = grouped(judged, question_of)
-        hits = {str(group): all_right(members, "hit") for group, members in groups.items()}
-        return {group: hit for group, hit in hits.items() if hit is not None}
+        return {str(group): all_right(members, "hit") for group, members in grouped(judged, question_of).items()}
 
     def notices(self, rows: Rows) -> list[Notice]:
         """Count the questions that are easier than they should be: not all rotations of their options are there."""
         groups = grouped(rows, question_of).values()
         count = sum(can_rotate(members[0]) and len(members) < len(options_of(members[0])) for members in groups)
-        text = f"{count} questions lack rotations of their options (rows that are missing or failed): they are easier."
+        text = f"{count} questions lack rotations of their options (rows that are missing): they are easier."
         return [Notice("missing_rotations", count, text)] if count else []
 
     def chance(self, rows: Rows) -> float | None:
@@ -63,4 +60,4 @@ class CircularScorer(ChoiceScorer):
         return fmean(math.prod(1 / max(1, len(options_of(row))) for row in members) for members in groups)
 
 
-CIRCULAR = partial(CircularScorer, arrange=mmbench, keeps_unscored=True)
+CIRCULAR = partial(CircularScorer, arrange=mmbench)

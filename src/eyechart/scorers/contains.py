@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from eyechart.metrics.cells import Row, as_text, text_list
-from eyechart.scorers.scorer import Score, Scorer, pick
+from eyechart.scorers.scorer import UNDECIDED, Score, Scorer, pick
 from eyechart.scorers.tables import by_column, mean, need
 
 OCRBENCH_FORMULAS = "Handwritten Mathematical Expression Recognition"
@@ -79,7 +79,8 @@ class ContainsScorer(Scorer):
 
     def score(self, row: Row, answer: object) -> Score:
         """Look for the answer."""
-        return Score(as_text(answer), "contains", float(self.hit({**row, "prediction": answer})))
+        rule = "contains" if as_text(answer).strip() else UNDECIDED
+        return Score(as_text(answer), rule, float(self.hit({**row, "prediction": answer})))
 
 
 OCRBENCH = partial(ContainsScorer, hit=ocrbench_hit, arrange=ocrbench, numbers=pick("Final Score"), points=True)

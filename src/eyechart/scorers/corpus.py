@@ -1,13 +1,15 @@
 """Scores that only a whole set has: captions and restored words."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import partial
+from operator import itemgetter
 from statistics import fmean
 
 from eyechart.metrics.captions import score_captions
 from eyechart.metrics.cells import Row, as_text, text_list
 from eyechart.metrics.texts.vcr import TOKENIZERS, best_span, vcr_answers
-from eyechart.scorers.scorer import Score, Scorer
+from eyechart.scorers.scorer import CUT, FAILED, UNDECIDED, Score, Scorer
 from eyechart.scorers.tables import need
 
 
@@ -28,22 +30,41 @@ def vcr(rows: Iterable[Row], language: str = "en") -> dict[str, float]:
 
 
 def captions(rows: Iterable[Row]) -> dict[str, float]:
-    """Return BLEU, ROUGE-L and CIDEr of all captions, times 100."""
+    """Return BLEU, ROUGE-L and CIDEr of all captions, times 100.
+
+    A caption that is ``lost`` is empty and scores 0 in ROUGE-L and CIDEr, which are means. BLEU is none: it would
+    hardly notice that a long caption is missing, so it is multiplied by the share that is not lost.
+    """
     found = need(rows, "answer")
-    return score_captions([row.get("prediction") for row in found], [text_list(row["answer"]) for row in found])
+    said = [as_text(row.get("prediction")) for row in found]
+    scores = score_captions(said, [text_list(row["answer"]) for row in found])
+    share = fmean(not row.get("lost") for row in found)
+    return {name: score * (share if name.startswith("Bleu") else 1) for name, score in scores.items()}
 
 
+@dataclass(frozen=True)
 class CorpusScorer(Scorer):
     """Takes all answers together."""
+
+    perfect: Callable[[list[str]], str] = " ".join
+    """Makes a perfect answer of what is wanted."""
 
     binary = False
     per_answer = False
 
     def score(self, row: Row, answer: object) -> Score:
         """Take the text; a single one has no score."""
-        return Score(as_text(answer), "text", None)
+        return Score(as_text(answer), "text" if as_text(answer).strip() else UNDECIDED, None)
+
+    def assume(self, row: Row, rule: str, *, right: bool = False) -> Score:
+        """Assume nothing at all, or what is wanted."""
+        return Score(self.perfect(text_list(row.get("answer"))) if right else "", rule, None)
+
+    def columns(self, score: Score) -> dict[str, object]:
+        """Give the text that counts."""
+        return {"prediction": score.extracted, "lost": score.rule in (CUT, FAILED) and not score.extracted}
 
 
-CAPTION = partial(CorpusScorer, arrange=captions, numbers=dict, points=True, primary="CIDEr")
+CAPTION = partial(CorpusScorer, perfect=itemgetter(0), arrange=captions, numbers=dict, points=True, primary="CIDEr")
 VCR = partial(CorpusScorer, arrange=vcr, numbers=dict, primary="Exact_Match")
 VCR_ZH = partial(VCR, arrange=partial(vcr, language="zh"))

@@ -6,9 +6,18 @@ from statistics import fmean
 
 from eyechart.metrics.cells import Row, as_score, as_text, is_missing, text_list
 from eyechart.scorers.graded import GradedScorer
-from eyechart.scorers.judges import DialogueForm
-from eyechart.scorers.scorer import JUDGE, Score
+from eyechart.scorers.scorer import FAILED, JUDGE, Score
 from eyechart.scorers.tables import Rows, grouped
+
+DIMENSIONS = (
+    "Creativity",
+    "Richness",
+    "Visual Perception",
+    "Logical Coherence",
+    "Answer Accuracy",
+    "Image Relationship Understanding",
+    "Overall Score",
+)
 
 
 def mmdu(dialogues: Iterable[Sequence[Mapping[str, object]]]) -> dict[str, dict[str, float]]:
@@ -31,24 +40,33 @@ def mmdu(dialogues: Iterable[Sequence[Mapping[str, object]]]) -> dict[str, dict[
 class DialogueScorer(GradedScorer):
     """Dialogues, turn by turn."""
 
-    form = DialogueForm()
+    form = "dialogue"
 
     def prepare(self, row: Row) -> list[dict[str, object]]:
         """Make a row of each turn: its question, right answer and reply; ``dialogue`` is the row's index."""
         cells = [text_list(row.get(column)) for column in ("question", "answer", "prediction")]
         index = as_text(row["index"])
+        if row.get("finish_reason") == FAILED:
+            cells[2] = [""] * len(cells[0])
+        each = row.get("finish_reasons")
+        reasons = each if isinstance(each, list) else [row.get("finish_reason")] * len(cells[0])
         if len(set(map(len, cells))) > 1:
             questions, answers, replies = map(len, cells)
             raise ValueError(f"index {index} has {questions} questions, {answers} answers and {replies} replies")
         return [
             {**row, "index": f"{index}/{i}", "dialogue": index}
-            | {"question": question, "answer": answer, "prediction": reply}
-            for i, (question, answer, reply) in enumerate(zip(*cells, strict=True))
+            | {"question": question, "answer": answer, "prediction": reply, "finish_reason": reason}
+            for i, (question, answer, reply, reason) in enumerate(zip(*cells, reasons, strict=True))
         ]
 
     def judged(self, row: Row, verdict: Mapping[str, float]) -> Score:
         """Take the overall grade as the score; the others go to the table."""
         return Score(as_text(row.get("prediction")), JUDGE, verdict["Overall Score"] / 10, verdict)
+
+    def assume(self, row: Row, rule: str, *, right: bool = False) -> Score:
+        """Assume the lowest grade in every respect, or the highest."""
+        grades = dict.fromkeys(DIMENSIONS, 10.0 * right)
+        return Score(as_text(row.get("prediction")), rule, float(right), grades)
 
     def columns(self, score: Score) -> dict[str, object]:
         """Give the grades."""
@@ -60,4 +78,4 @@ def _turns(rows: Rows) -> dict[str, dict[str, float]]:
     return mmdu([row["grades"] for row in turns] for turns in dialogues.values())  # type: ignore[misc]
 
 
-DIALOGUE = partial(DialogueScorer, arrange=_turns, keeps_unscored=True)
+DIALOGUE = partial(DialogueScorer, arrange=_turns)

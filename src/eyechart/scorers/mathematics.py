@@ -11,13 +11,15 @@ from typing import Any
 from eyechart.metrics.answers import infer_choice
 from eyechart.metrics.cells import LETTERS, Row, as_score, as_text, text_list
 from eyechart.metrics.texts.math_answers import math_equal
-from eyechart.scorers.judges import NO_ANSWER, ExtractForm
-from eyechart.scorers.scorer import JUDGE, UNDECIDED, Score, Scorer
+from eyechart.scorers.judging.replies import NO_ANSWER
+from eyechart.scorers.scorer import DIFFERENT, JUDGE, UNDECIDED, Score, Scorer
 from eyechart.scorers.tables import Rows, need
 
 PREFETCHED = "Prefetch succeed"
 """The `log` of a row whose answer was read by rule, without a judge."""
 
+LONGEST_VALUE = 3
+"""Words of an answer that is a value as it stands; a longer one is a solution, from which nobody has read anything."""
 MathTable = list[dict[str, object]]
 
 
@@ -127,12 +129,17 @@ class MathScorer(Scorer):
     read: Callable[[Row], Any] = mathvista_read
     hit: Callable[[Row], bool] = mathvista_hit
 
-    form = ExtractForm()
+    form = "extract"
 
     def score(self, row: Row, answer: object) -> Score:
         """Read an option or the right value."""
         found = self.read({**row, "prediction": answer})
-        return Score(None, UNDECIDED, 0.0) if found is None else self._scored(row, as_text(found), PREFETCHED)
+        if found is not None:
+            return self._scored(row, as_text(found), PREFETCHED)
+        value = as_text(answer).strip()
+        if value and not _choices(row) and len(value.split()) <= LONGEST_VALUE:
+            return Score(value, DIFFERENT, 0.0)
+        return Score(None, UNDECIDED, 0.0)
 
     def judged(self, row: Row, verdict: str) -> Score:
         """Compare what the judge extracted; `NO_ANSWER` is wrong, whatever options it looks like."""

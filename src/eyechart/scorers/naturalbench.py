@@ -60,6 +60,11 @@ class NaturalbenchScorer(Scorer):
         rule = UNDECIDED if found < 0 else "first word"
         return Score(str(found), rule, float(found == naturalbench_answer(row.get("answer"), kind)))
 
+    def assume(self, row: Row, rule: str, *, right: bool = False) -> Score:
+        """Assume the right word, or none."""
+        kind = as_text(row.get("type")) or "yes_no"
+        return Score(str(naturalbench_answer(row.get("answer"), kind)) if right else "-1", rule, float(right))
+
     def chance(self, rows: Rows) -> float | None:
         """Return one half."""
         return 0.5

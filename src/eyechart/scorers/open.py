@@ -8,7 +8,7 @@ from functools import partial
 
 from eyechart.metrics.answers import open_score
 from eyechart.metrics.cells import Row, as_text, is_missing
-from eyechart.scorers.scorer import Score, Scorer
+from eyechart.scorers.scorer import UNDECIDED, Score, Scorer
 from eyechart.scorers.tables import by_column, mean, need
 
 
@@ -29,7 +29,7 @@ class OpenScorer(Scorer):
         """Compare; nothing is a wrong answer, even where normalising leaves nothing of the right one ("A")."""
         metric, text = self.benchmark.metric, as_text(answer)
         score = open_score(text, row.get("answer"), metric)
-        return Score(text, metric, score if text.strip() else 0.0)
+        return Score(text, metric, score) if text.strip() else Score(text, UNDECIDED, 0.0)
 
     def means(self) -> tuple[str, ...]:
         """Give the mean the name of its metric as well."""

@@ -9,22 +9,34 @@ from typing import Any, ClassVar
 
 from eyechart.datasets.questions.benchmarks import QuestionBenchmark
 from eyechart.metrics.cells import Row, as_text
-from eyechart.scorers.judges import JudgeForm
 from eyechart.scorers.tables import Rows
 from eyechart.types import Notice
 
-UNDECIDED = "undecided"
-UNREADABLE = "unreadable verdict"
 JUDGE = "judge"
+DIFFERENT = "different"
+"""The rule of an answer that was read and is not the right one as it stands; a judge may see that it means the same."""
+UNDECIDED = "undecided"
+"""The rule of an answer that no rule can read."""
+UNREADABLE = "unreadable verdict"
+"""The rule of an answer about which the judge said nothing that can be read, or nothing at all."""
+CUT = "cut"
+"""The rule of an answer that was cut at the longest answer (``finish_reason`` length): it is no answer."""
+FAILED = "failed"
+"""The rule of a question without an answer."""
+NOT_NEEDED = "not needed"
+"""The rule of an answer that no rule can read and no judge was asked about, as it cannot change anything."""
+LOST = frozenset({UNDECIDED, UNREADABLE, CUT, FAILED})
+"""The rules of answers that count as wrong because nobody could read them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """What was read from one answer, by which rule, and how right it is; ``correct`` None means unscored."""
+    """What was read from one answer, by which rule, and how right it is."""
 
     extracted: str | None
     rule: str
     correct: float | None
+    """From 0 to 1; None where only the whole set has a score."""
     grades: Mapping[str, Any] | None = None
     """Grades in several respects, or what else the table needs of an answer, where there is such."""
 
@@ -59,11 +71,10 @@ class Scorer(ABC):
     """Whether those are points or per cent, as that table has them; else fractions."""
     primary: str = "accuracy"
     """The metric that stands for the benchmark."""
-    keeps_unscored: bool = False
-    """Whether `arrange` also takes the rows without a readable verdict: it needs whole groups, or counts them."""
 
-    form: ClassVar[JudgeForm | None] = None
-    """How a judge is asked about answers whose rule is `UNDECIDED`."""
+    form: ClassVar[str] = ""
+    """How a judge is asked about answers whose rule is `UNDECIDED` or `DIFFERENT`: an entry of
+    ``judging/prompts.toml``. Empty: no judge is asked."""
     extractors: ClassVar[tuple[str, ...]] = ()
     """The ways to read an answer that it knows."""
     binary: ClassVar[bool] = True
@@ -89,9 +100,17 @@ class Scorer(ABC):
         """Take a judge's verdict, which is a grade unless a subclass says otherwise."""
         return Score(as_text(row.get("prediction")), JUDGE, verdict)
 
+    def assume(self, row: Row, rule: str, *, right: bool = False) -> Score:
+        """Return the score of an answer that nobody could read: wrong in every number, or right in every number.
+
+        No answer that could be read may score less than the first, or more than the second: else a worse judge, or a
+        server that fails, would raise a number. Both are in the range that stands beside a number.
+        """
+        return Score(None, rule, float(right))
+
     def worth_judging(self, rows: Rows, scores: Sequence[Score]) -> list[int]:
         """Return the positions of the answers that a judge shall read."""
-        return [i for i, score in enumerate(scores) if score.rule == UNDECIDED]
+        return [i for i, score in enumerate(scores) if score.rule in (UNDECIDED, DIFFERENT)]
 
     def columns(self, score: Score) -> dict[str, object]:
         """Return what the table needs of a score."""
@@ -110,6 +129,6 @@ class Scorer(ABC):
         return []
 
     def units(self, rows: Rows, scores: Sequence[Score]) -> dict[str, float]:
-        """Return the independent questions by index, with how right each is; unscored ones are left out."""
+        """Return the independent questions by index, with how right each is."""
         pairs = zip(rows, scores, strict=True)
         return {as_text(row["index"]): score.correct for row, score in pairs if score.correct is not None}

@@ -12,11 +12,14 @@ from eyechart.datasets.questions.benchmarks import QuestionBenchmark
 from eyechart.errors import DataError, UsageError, unknown_name
 from eyechart.metrics.cells import Row, as_text
 from eyechart.scorers import scorer_of
-from eyechart.scorers.judges import Judge, JudgeForm
-from eyechart.scorers.scorer import UNREADABLE, Score, Scorer
+from eyechart.scorers.judging import Judge, JudgeForm
+from eyechart.scorers.judging.panel import majority
+from eyechart.scorers.scorer import CUT, FAILED, LOST, NOT_NEEDED, UNDECIDED, UNREADABLE, Score, Scorer
 
 EXACT = "exact_matching"
 """The name of scoring without a judge, as VLMEvalKit calls it."""
+NO_ANSWERS = {"length": CUT, "failed": FAILED}
+"""The ``finish_reason`` of a row that has no answer, and the rule that it is wrong by."""
 OWNER = "dialogue"
 """The column of a turn that names the row of the benchmark that it belongs to."""
 
@@ -32,27 +35,28 @@ class Scored:
     decided_by: str
     disagreement: Mapping[str, Any] = field(default_factory=dict)
     """How often another extractor reads another answer."""
+    judged: Mapping[str, Sequence[Sequence[Score]]] = field(default_factory=dict)
+    """The scores by each judge's own verdicts: by its name, for each of its repeats."""
+    form: JudgeForm | None = None
+    """What the judges were asked."""
 
     def only(self, indices: Collection[str]) -> Scored:
         """Return the scores of some rows of the benchmark."""
-        pairs = zip(self.rows, self.scores, strict=True)
-        kept = [(row, score) for row, score in pairs if owner_of(row) in indices]
-        return Scored(self.scorer, [row for row, _ in kept], [score for _, score in kept], self.decided_by)
+        keep = [i for i, row in enumerate(self.rows) if owner_of(row) in indices]
+        judged = {name: [[run[i] for i in keep] for run in runs] for name, runs in self.judged.items()}
+        rows, scores = [self.rows[i] for i in keep], [self.scores[i] for i in keep]
+        return replace(self, rows=rows, scores=scores, disagreement={}, judged=judged)
 
     @cached_property
     def table(self) -> Any:
-        """Make the benchmark's own table; answers whose verdict could not be read are in no number of it.
+        """Make the benchmark's own table; an answer that nobody could read is wrong there, too.
 
         Raises:
             DataError: If a column that the table needs is missing.
         """
-        kept = [
-            {**row, **self.scorer.columns(score)}
-            for row, score in zip(self.rows, self.scores, strict=True)
-            if self.scorer.keeps_unscored or score.rule != UNREADABLE
-        ]
+        pairs = zip(self.rows, self.scores, strict=True)
         try:
-            return self.scorer.arrange(kept) if any(score.rule != UNREADABLE for score in self.scores) else {}
+            return self.scorer.arrange([{**row, **self.scorer.columns(score)} for row, score in pairs])
         except ValueError as error:
             raise DataError(f"{self.scorer.benchmark.name} cannot be scored: {error}.") from error
 
@@ -61,10 +65,13 @@ class Scored:
         """Return how right each independent question is."""
         return self.scorer.units(self.rows, self.scores)
 
-    def if_unscored(self, value: float) -> dict[str, float]:
-        """Return the same if every answer without a readable verdict were worth ``value``."""
-        scores = [replace(score, correct=value) if score.rule == UNREADABLE else score for score in self.scores]
-        return self.scorer.units(self.rows, scores)
+    def assuming(self, *, right: bool) -> Scored:
+        """Return the same if every answer that nobody could read were wrong in every number, or right."""
+        pairs = zip(self.rows, self.scores, strict=True)
+        scores = [
+            self.scorer.assume(row, score.rule, right=right) if score.rule in LOST else score for row, score in pairs
+        ]
+        return replace(self, scores=scores)
 
     @property
     def rules(self) -> dict[str, int]:
@@ -72,10 +79,10 @@ class Scored:
         return dict(Counter(score.rule for score in self.scores).most_common())
 
     @property
-    def unscored(self) -> list[str]:
-        """Name the rows of the benchmark with a verdict that could not be read."""
+    def lost(self) -> dict[str, str]:
+        """Return the rows of the benchmark that nobody could read, with the first reason for each."""
         pairs = zip(self.rows, self.scores, strict=True)
-        return list(dict.fromkeys(owner_of(row) for row, score in pairs if score.rule == UNREADABLE))
+        return {owner_of(row): score.rule for row, score in reversed(list(pairs)) if score.rule in LOST}
 
 
 def owner_of(row: Row) -> str:
@@ -84,28 +91,34 @@ def owner_of(row: Row) -> str:
 
 
 def score_rows(
-    rows: Sequence[Row], benchmark: QuestionBenchmark, *, extractor: str = "vlmeval", judge: Judge | None = None
+    rows: Sequence[Row], benchmark: QuestionBenchmark, *, extractor: str = "vlmeval", judges: Sequence[Judge] = ()
 ) -> Scored:
     """Score rows that hold a ``prediction``.
+
+    A row whose ``finish_reason`` says that there is no answer (``failed``) or only a part of one (``length``) is wrong,
+    whatever its prediction says. Of several judges the majority decides.
 
     Raises:
         UsageError: If the benchmark cannot be scored this way: no judge, no answers, unknown extractor.
         DataError: If a row cannot be scored.
     """
     scorer = scorer_of(benchmark, extractor)
-    check_scoring(scorer, judged=judge is not None)
+    check_scoring(scorer, judged=bool(judges))
     _check_rows(scorer, rows)
-    decided_by = EXACT
     try:
         prepared = [turn for row in rows for turn in scorer.prepare(row)]
-        scores = [scorer.score(row, row.get("prediction")) for row in prepared]
+        scores = [_by_rule(scorer, row) for row in prepared]
         disagreement = _disagreement(scorer, prepared, scores)
-        if judge is not None and scorer.form is not None:
-            decided_by = judge.name
-            _judge(scorer, scorer.form, judge, prepared, scores)
+        if not judges or not scorer.form:
+            return Scored(scorer, prepared, scores, EXACT, disagreement)
+        return _judged(Scored(scorer, prepared, scores, EXACT, disagreement), judges)
     except ValueError as error:
         raise DataError(f"{benchmark.name} cannot be scored: {error}.") from error
-    return Scored(scorer, prepared, scores, decided_by, disagreement)
+
+
+def _by_rule(scorer: Scorer, row: Row) -> Score:
+    lost = NO_ANSWERS.get(as_text(row.get("finish_reason")))
+    return scorer.assume(row, lost) if lost else scorer.score(row, row.get("prediction"))
 
 
 def check_scoring(scorer: Scorer, *, judged: bool) -> None:
@@ -143,13 +156,28 @@ def _check_rows(scorer: Scorer, rows: Sequence[Row]) -> None:
         )
 
 
-def _judge(scorer: Scorer, form: JudgeForm, judge: Judge, rows: Sequence[Row], scores: list[Score]) -> None:
-    """Replace what no rule could read by the judge's verdicts."""
+def _judged(scored: Scored, judges: Sequence[Judge]) -> Scored:
+    """Let the judges decide what no rule could."""
+    scorer, rows, scores = scored.scorer, scored.rows, scored.scores
     wanted = scorer.worth_judging(rows, scores)
-    verdicts = judge.verdicts(form, [(str(i), rows[i]) for i in wanted])
-    for i in wanted:
-        verdict = verdicts[str(i)]
-        scores[i] = Score(None, UNREADABLE, None) if verdict is None else scorer.judged(rows[i], verdict)
+    form = judges[0].prompts.form(scorer.form, scorer.benchmark.name)
+    asked, named = [(str(i), rows[i]) for i in wanted], set(wanted)
+    decided = [
+        replace(score, rule=NOT_NEEDED) if score.rule == UNDECIDED and i not in named else score
+        for i, score in enumerate(scores)
+    ]
+    judged: dict[str, list[list[Score]]] = {}
+    for judge in judges:
+        for repeat in range(judge.repeats):
+            verdicts = judge.verdicts(form, asked, repeat)
+            run = list(decided)
+            for i in wanted:
+                verdict = verdicts[str(i)]
+                run[i] = scorer.assume(rows[i], UNREADABLE) if verdict is None else scorer.judged(rows[i], verdict)
+            judged.setdefault(judge.name, []).append(run)
+    panel = majority([majority(runs) for runs in judged.values()])
+    name = " + ".join(judged)
+    return replace(scored, scores=panel, decided_by=name, judged=judged, form=form)
 
 
 def _disagreement(scorer: Scorer, rows: Sequence[Row], scores: Sequence[Score]) -> dict[str, Any]:
@@ -158,7 +186,7 @@ def _disagreement(scorer: Scorer, rows: Sequence[Row], scores: Sequence[Score]) 
     if name is None:
         return {}
     other = scorer_of(scorer.benchmark, name)
-    pairs = [(mine, other.score(row, row.get("prediction"))) for row, mine in zip(rows, scores, strict=True)]
+    pairs = [(mine, _by_rule(other, row)) for row, mine in zip(rows, scores, strict=True)]
     differ = sum(mine.extracted != theirs.extracted for mine, theirs in pairs)
     return {
         "decided": scorer.extractor,

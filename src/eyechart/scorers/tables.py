@@ -30,23 +30,9 @@ def mean(rows: Iterable[Row], column: str = "score") -> float:
     return fmean(as_score(row[column]) for row in rows)
 
 
-def scored(rows: Iterable[Row], column: str = "score") -> list[Row]:
-    """Return the rows that have a score, or a value in another column."""
-    return [row for row in rows if not is_missing(row.get(column))]
-
-
-def all_right(rows: Rows, column: str = "score") -> float | None:
-    """Judge rows that count together: 0 if one is wrong, 1 if all are right, None if that rests on unscored ones."""
-    known = scored(rows, column)
-    if any(as_score(row[column]) == 0 for row in known):
-        return 0.0
-    return 1.0 if len(known) == len(rows) else None
-
-
-def verdicts(groups: Iterable[Rows], column: str = "score") -> list[float]:
-    """Return `all_right` of each group of rows that has a verdict."""
-    found = (all_right(rows, column) for rows in groups)
-    return [verdict for verdict in found if verdict is not None]
+def all_right(rows: Rows, column: str = "score") -> float:
+    """Judge rows that count together: 1 if none is wrong, else 0."""
+    return float(all(as_score(row[column]) != 0 for row in rows))
 
 
 def grouped(rows: Rows, key: Callable[[Row], Key]) -> dict[Key, list[Row]]:
@@ -81,7 +67,8 @@ def by_column(rows: Rows, *columns: str) -> Iterator[tuple[str, list[Row]]]:
     """
     taken: set[str] = set()
     for column in columns:
-        groups = grouped(scored(rows, column), partial(_cell, column=column))
+        having = [row for row in rows if not is_missing(row.get(column))]
+        groups = grouped(having, partial(_cell, column=column))
         for name, members in sorted(groups.items(), key=itemgetter(0)):
             yield (f"{name} ({column})" if name in taken else name), members
         taken |= groups.keys()

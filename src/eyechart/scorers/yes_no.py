@@ -11,9 +11,8 @@ from statistics import fmean
 from eyechart.datasets.questions.benchmarks import IGNORE_CASE
 from eyechart.metrics.answers import YES_NO_EXTRACTORS
 from eyechart.metrics.cells import Row, as_text, text_list
-from eyechart.scorers.judges import YesNoForm
 from eyechart.scorers.scorer import JUDGE, UNDECIDED, Score, Scorer, pick
-from eyechart.scorers.tables import Rows, by_column, grouped, mean, need, percentages, scored, verdicts
+from eyechart.scorers.tables import Rows, all_right, by_column, grouped, mean, need, percentages
 
 MME_PERCEPTION = (
     "OCR",
@@ -43,17 +42,15 @@ def mme(rows: Iterable[Row]) -> dict[str, float]:
     """Return MME's scores: per category the accuracy plus the share of images with both questions right.
 
     `perception` (at most 2000) and `reasoning` (at most 800; the paper calls it cognition) are sums, left
-    out while one of their categories is missing. `incomplete_pairs` counts the images without a pair: those
-    with a single question, and those for which an unscored answer would decide.
+    out while one of their categories is missing. `incomplete_pairs` counts the images with a single question.
     """
     scores: dict[str, float] = {}
     incomplete = 0
     for name, members in by_column(need(rows, "category", "image_path"), "category"):
         images = [group[:2] for group in grouped(members, lambda row: as_text(row["image_path"])).values()]
-        pairs = verdicts(pair for pair in images if len(pair) == 2)
+        pairs = [all_right(pair) for pair in images if len(pair) == 2]
         incomplete += len(images) - len(pairs)
-        if known := scored(members):
-            scores[name] = 100 * mean(known) + (100 * sum(pairs) / len(pairs) if pairs else 0.0)
+        scores[name] = 100 * mean(members) + (100 * fmean(pairs) if pairs else 0.0)
     sums = {
         name: sum(scores[category] for category in categories)
         for name, categories in (("perception", MME_PERCEPTION), ("reasoning", MME_REASONING))
@@ -119,8 +116,7 @@ def _hallusion_numbers(rows: Rows) -> dict[str, float]:
         "fAcc": grouped(rows, lambda row: (as_text(row["l2-category"]), *_ids(row)[:2])).values(),
         "qAcc": grouped(rows, lambda row: (as_text(row["l2-category"]), *_ids(row)[::2])).values(),
     }
-    known = {name: verdicts(groups) for name, groups in together.items()}
-    return {name: 100 * fmean(found) for name, found in known.items() if found}
+    return {name: 100 * fmean(map(all_right, groups)) for name, groups in together.items()}
 
 
 def _ids(row: Row) -> tuple[str, str, str]:
@@ -142,7 +138,7 @@ def amber(rows: Iterable[Row]) -> dict[str, float]:
 class YesNoScorer(Scorer):
     """Yes/no questions."""
 
-    form = YesNoForm()
+    form = "yes_no"
     extractors = tuple(YES_NO_EXTRACTORS)
     ignores_case: bool = False
 
@@ -154,6 +150,11 @@ class YesNoScorer(Scorer):
     def judged(self, row: Row, verdict: str) -> Score:
         """Take the judge's word."""
         return Score(verdict, JUDGE, self._correct(row, verdict))
+
+    def assume(self, row: Row, rule: str, *, right: bool = False) -> Score:
+        """Assume the right word or the other one: whoever takes "Unknown" for No would find it right at times."""
+        says_yes = any(self._correct(row, yes) for yes in ("Yes", "yes")) == right
+        return Score("Yes" if says_yes else "No", rule, float(right))
 
     def _correct(self, row: Row, found: str) -> float:
         answer = as_text(row.get("answer"))
@@ -174,14 +175,13 @@ def _pope_overall(table: dict[str, dict[str, float]]) -> dict[str, float]:
 
 
 YES_NO = partial(YesNoScorer, arrange=percentages)
-MME = partial(YesNoScorer, arrange=mme, numbers=pick("perception", "reasoning"), points=True, keeps_unscored=True)
+MME = partial(YesNoScorer, arrange=mme, numbers=pick("perception", "reasoning"), points=True)
 POPE = partial(YesNoScorer, arrange=pope, numbers=_pope_overall)
 HALLUSION = partial(
     YesNoScorer,
     arrange=hallusion,
     numbers=pick("aAcc", "fAcc", "qAcc", within="Overall"),
     points=True,
-    keeps_unscored=True,
 )
 AMBER = partial(YesNoScorer, arrange=amber, numbers=pick("Avg ACC"), points=True, ignores_case=True)
 VSR = partial(YesNoScorer, arrange=vsr, numbers=pick("precision", "recall", "f1_score"), points=True)

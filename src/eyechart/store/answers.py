@@ -163,13 +163,15 @@ class ResponseStore:
         return self._tables[fingerprint]
 
 
-def prompt_key(messages: Sequence[Message], repeat: int = 0) -> str:
+def prompt_key(messages: Sequence[Message], repeat: int = 0, temperature: float | None = None) -> str:
     """Return the name of a prompt in the store: its roles, texts and the contents of its images.
 
-    ``repeat`` tells answers apart where the same prompt is asked several times on purpose.
+    ``repeat`` tells answers apart where the same prompt is asked several times on purpose, ``temperature`` where it is
+    another than the generator's own.
     """
     turns = [
         (message.role, [part if isinstance(part, str) else {"picture": part.digest().hex()} for part in message.parts])
         for message in messages
     ]
-    return digest_json([turns, repeat] if repeat else [turns])
+    more = [repeat] if temperature is None else [repeat, temperature]
+    return digest_json([turns, *more] if repeat or temperature is not None else [turns])

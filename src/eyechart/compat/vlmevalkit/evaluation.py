@@ -20,7 +20,8 @@ from eyechart.metrics.answers import split_thinking
 from eyechart.metrics.texts.choices import FAILED
 from eyechart.models.access import Access
 from eyechart.models.registry import open_model
-from eyechart.scorers.judges import JUDGE_SETTINGS, Judge
+from eyechart.scorers.judging import JUDGE_SETTINGS, Judge
+from eyechart.scorers.scorer import UNREADABLE
 from eyechart.scorers.scoring import EXACT, Scored, score_rows
 from eyechart.store.answers import ResponseStore
 from eyechart.types import Answer, ModelSpec, Prompt
@@ -50,15 +51,16 @@ def evaluate_file(table: QuestionTable, benchmark: QuestionBenchmark, eval_file:
     extractor = str(judge_kwargs.get("extractor", "vlmeval"))
     judge = make_judge(judge_kwargs)
     try:
-        scored = score_rows(rows, benchmark, extractor=extractor, judge=judge)
+        scored = score_rows(rows, benchmark, extractor=extractor, judges=[judge] if judge else [])
     except EyechartError as error:
         if judge is None or isinstance(error, UsageError | DataError) or judge_kwargs.get("fallback") != EXACT:
             raise
         warnings.warn(f"The judge {judge.name} failed ({error.message}): scored by {EXACT} instead.", stacklevel=2)
         scored = score_rows(rows, benchmark, extractor=extractor)
-    if scored.unscored:
-        lost = f"{len(scored.unscored)} verdicts of the judge {scored.decided_by} could not be read"
-        warnings.warn(f"{lost}: the scores are those of the other answers.", stacklevel=2)
+    unread = scored.rules.get(UNREADABLE, 0)
+    if unread:
+        lost = f"{unread} verdicts of the judge {scored.decided_by} could not be read"
+        warnings.warn(f"{lost}: these answers count as wrong.", stacklevel=2)
     _write(scored, eval_file)
     return RowTable(scored.table) if isinstance(scored.table, list) else scored.table
 

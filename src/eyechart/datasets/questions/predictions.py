@@ -20,7 +20,7 @@ PREDICTION = "prediction"
 _LAST = (PREDICTION, "thinking")
 _ASKED = ("question", *LETTERS)
 """The columns that say what a prediction answers."""
-_NOT_EXPORTED = frozenset({"prompt", "images", "finish_reason", "usage"})
+_NOT_EXPORTED = frozenset({"prompt", "images", "finish_reason", "finish_reasons", "usage"})
 
 
 def prediction_file(output: Path, repeat: int, suffix: str) -> Path:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from types import MappingProxyType
 from typing import Any
@@ -13,7 +13,7 @@ from eyechart.api.transport import Json
 from eyechart.metrics.answers import split_thinking
 from eyechart.models.access import ServedFamily, ServedModel, address_of, has_address, make_client
 from eyechart.models.generators.batches import ManyAtOnce, drop
-from eyechart.types import Answer, Message, ModelCard, ModelSpec, Prompt, digest_json
+from eyechart.types import Answer, ModelCard, ModelSpec, Prompt, digest_json
 
 MAX_EDGE = 2048
 """Longer images are scaled down: no server looks closer, and they cost upload time and tokens."""
@@ -74,15 +74,16 @@ class ApiGenerator(ServedModel, ManyAtOnce):
         return api.Request(
             prompt.id,
             "chat/completions",
-            body=partial(self._body, prompt.messages),
+            body=partial(self._body, prompt),
             parse=lambda body: read_answer(api.parse_chat(body)),
             keep=partial(keep, prompt.id),
         )
 
-    def _body(self, messages: Sequence[Message]) -> Json:
+    def _body(self, prompt: Prompt) -> Json:
         """Build the request's body; runs in a thread, just before it is sent."""
-        turns = [api.ChatMessage(message.role, tuple(map(self._part, message.parts))) for message in messages]
-        return api.chat_body(self.spec.name, turns, options=self.settings)
+        turns = [api.ChatMessage(message.role, tuple(map(self._part, message.parts))) for message in prompt.messages]
+        own = {} if prompt.temperature is None else {"temperature": prompt.temperature}
+        return api.chat_body(self.spec.name, turns, options={**self.settings, **own})
 
     def _part(self, part: Any) -> Any:
         if isinstance(part, str):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from eyechart.plugins import Registry
@@ -11,11 +11,14 @@ from eyechart.plugins import Registry
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a rule took for the answer, and how right it is; ``grades`` where a table needs more than that."""
+    """What a rule took for the answer, and how right it is."""
 
     extracted: str | None
     score: float
-    grades: Mapping[str, Any] | None = None
+    grades: Mapping[str, float] = field(default_factory=dict)
+    """How right it is in other respects, from 0 to 1."""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """What else the table needs to know of the row and the answer."""
 
 
 _FILES = {

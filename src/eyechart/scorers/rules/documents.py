@@ -29,7 +29,7 @@ def table_answer(row: Row, text: str, *, part: str = "split") -> Reading:
 def photographed(row: Row, text: str) -> Reading:
     """Compare an answer of WildDoc, by the benchmark that its index names; ``task`` and ``page`` go to the table."""
     task, part, _, page = [*as_text(row["index"]).split("-"), "", "", ""][:4]
-    grades = {"task": task, "part": part, "page": page}
+    facts = {"task": task, "part": part, "page": page}
     if task == "TableVQA":
         read = table_answer({**row, "split": part}, text)
     elif task in {"DocVQA", "ChartQA"}:
@@ -37,7 +37,7 @@ def photographed(row: Row, text: str) -> Reading:
         read = Reading(text, open_score(text, row.get("answer"), metric) if text.strip() else 0.0)
     else:
         raise ValueError(f"{task!r} is no part of WildDoc")
-    return Reading(read.extracted, read.score, grades)
+    return Reading(read.extracted, read.score, facts=facts)
 
 
 def chart_answer(row: Row, text: str, *, tolerance: float = 0.05) -> Reading:

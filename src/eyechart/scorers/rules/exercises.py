@@ -119,7 +119,7 @@ def points(row: Row, text: str) -> Reading:
     boxes = [""] * (len(targets) - len(boxes)) + boxes
     hits = [bool(said) and _same_value(said, target) for said, target in zip(boxes, targets, strict=True)]
     got = sum(part for part, hit in zip(worth, hits, strict=True) if hit)
-    return Reading(str(boxes), got / sum(worth) if sum(worth) else 0.0, {"points_got": got, "points_all": sum(worth)})
+    return Reading(str(boxes), got / sum(worth) if sum(worth) else 0.0, facts={"points_all": sum(worth)})
 
 
 def _same_value(said: str, target: str) -> bool:

@@ -55,11 +55,11 @@ def named_answer(row: Row, text: str) -> Reading:
     reason = _first(_REASONS, text)
     target = as_text(row["answer"])
     read = text if said is None else said
-    grades = {
+    facts = {
         "format_error": float(said is None),
         "reasoning": "Format Error. All of the resposne as the answer." if reason is None else reason,
     }
-    return Reading(read, float(_same_thing(read, target)), grades)
+    return Reading(read, float(bool(text) and _same_thing(read, target)), facts=facts)
 
 
 def _first(patterns: tuple[str, ...], text: str) -> str | None:

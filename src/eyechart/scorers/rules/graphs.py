@@ -24,9 +24,9 @@ def graph_answer(row: Row, text: str) -> Reading:
     said = text.rpartition("Answer:")[2].strip() if "Answer:" in text else ""
     value = value_of(_graph(as_text(row["graph"])), said) if said else None
     if value is None or value <= 0:
-        return Reading(said or None, 0.0, {"valid": float(value == 0 and not smaller), "task": task})
+        return Reading(said or None, 0.0, {"valid": float(value == 0 and not smaller)}, {"task": task})
     best = float(as_text(row["ground_truth"]))
-    return Reading(said, best / value if smaller else value / best, {"valid": 1.0, "task": task})
+    return Reading(said, best / value if smaller else value / best, {"valid": 1.0}, {"task": task})
 
 
 def _graph(text: str) -> Graph:

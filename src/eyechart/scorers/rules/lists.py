@@ -35,7 +35,7 @@ def steps(row: Row, text: str) -> Reading:
     found = [int(digits[:_MAX_NUMBER]) for digits in re.findall(r"\d+", text)]
     if kind == "multi_solution":
         scores = [*found[-2:], 0, 0][:2] if len(found) < 2 else found[-2:]
-        return Reading(str(scores), 0.0, {"scores": scores})
+        return Reading(str(scores), 0.0, facts={"scores": scores})
     if kind == "foresight":
         wanted = r"\b(yes|true)\b" if as_text(row["task_gt"]).lower() in {"true", "1"} else r"\b(no|false)\b"
         return Reading(text, float(re.search(wanted, text, re.IGNORECASE) is not None))
@@ -43,7 +43,7 @@ def steps(row: Row, text: str) -> Reading:
     said = [min(value, 1) for value in found][: len(gold)]
     said += [0] * (len(gold) - len(said))
     right = sum(a == b for a, b in zip(said, gold, strict=True)) / len(gold) if gold else 0.0
-    return Reading(str(said), right, {"said": said, "gold": gold})
+    return Reading(str(said), right, facts={"said": said, "gold": gold})
 
 
 _GIVEN = {
@@ -62,9 +62,9 @@ def ratings(row: Row, text: str) -> Reading:
     """Compare three ratings of an image with those of people: half a point off is worth nothing (GO-Bench)."""
     wanted, said = _rated(_GIVEN, as_text(row["answer"])), _rated(_SAID, text)
     if not wanted or not said:
-        return Reading(None, 0.0, {"unread": 1.0} | dict.fromkeys(_GIVEN, 0.0))
+        return Reading(None, 0.0, dict.fromkeys(_GIVEN, 0.0), {"unread": 1.0})
     near = {name: max(0.0, (0.5 - abs(wanted[name] - said[name])) / 0.5) for name in _GIVEN}
-    return Reading(str(said), sum(near.values()) / 3, {"unread": 0.0} | near)
+    return Reading(str(said), sum(near.values()) / 3, near, {"unread": 0.0})
 
 
 def _rated(patterns: dict[str, str], text: str) -> dict[str, float]:

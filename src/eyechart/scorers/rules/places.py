@@ -61,14 +61,14 @@ def click(row: Row, text: str, *, box: str = "corners", unit: str = "image") -> 
     try:
         x, y = (float(found[1]), float(found[2])) if found else (0.0, 0.0)
     except ValueError:
-        return Reading(None, 0.0, {"unread": 1.0})
+        return Reading(None, 0.0, facts={"unread": 1.0})
     if unit == "thousandths":
         x, y = x / 1000, y / 1000
     elif x > 1 or y > 1:
         x, y = x / width, y / height
     left, upper, right, lower = (0.0 if edge == -1 else edge for edge in target)
     hit = in_box(x, y, (left / width, upper / height, right / width, lower / height))
-    return Reading(f"{x}, {y}" if found else None, float(hit), {"unread": 0.0})
+    return Reading(f"{x}, {y}" if found else None, float(hit), facts={"unread": 0.0})
 
 
 def box_overlap(row: Row, text: str, *, threshold: float = 0.5) -> Reading:
@@ -200,12 +200,12 @@ def pointed(row: Row, text: str) -> Reading:
     """Compare yes or no at the start, or look whether the first point lies in the right polygon (RoboSpatial)."""
     target, said = as_text(row["answer"]).strip(), text.strip()
     if target.lower() in {"yes", "no"}:
-        return Reading(said, float(said.lower().startswith(target.lower())), {"unread": float(not said)})
+        return Reading(said, float(said.lower().startswith(target.lower())), facts={"unread": float(not said)})
     corners = [pair for item in _list(read_literal(target)) if len(pair := numbers(item)) == 2]
     point = _first_point(said, _size(row))
     if point is None or len(corners) < 3:
-        return Reading(None, 0.0, {"unread": 1.0})
-    return Reading(str(point), float(in_polygon(*point, corners)), {"unread": 0.0})
+        return Reading(None, 0.0, facts={"unread": 1.0})
+    return Reading(str(point), float(in_polygon(*point, corners)), facts={"unread": 0.0})
 
 
 def _list(value: object) -> list[object]:

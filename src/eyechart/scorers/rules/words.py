@@ -100,7 +100,7 @@ def biased(row: Row, text: str) -> Reading:
     if not right and not bias and digits:
         right = bool(_digits(wanted)) and digits == _digits(wanted)
         bias = bool(_digits(expected)) and digits == _digits(expected)
-    return Reading(said, float(right), {"bias": float(bias)})
+    return Reading(said, float(right), facts={"bias": float(bias)})
 
 
 def _bare(value: object) -> str:

@@ -15,6 +15,7 @@ from eyechart.datasets.questions.predictions import (
     read_agreeing,
     write_predictions,
 )
+from eyechart.datasets.questions.question_table import QuestionTable
 from eyechart.datasets.questions.rows import Record
 from eyechart.errors import DataError
 from eyechart.io.media import ImageRef
@@ -28,6 +29,8 @@ Generate = Callable[[Iterable[Prompt]], Iterable[tuple[str, Answer]]]
 Build = Callable[[Record], Any]
 CUT = "length"
 """The finish reason of an answer that was cut at the longest answer."""
+FAILED_ROW = {"prediction": "", "finish_reason": "failed"}
+"""What stands in a row to which there is no answer."""
 
 
 @dataclass
@@ -40,6 +43,13 @@ class AnsweredRows:
     file: Path = Path()
     """Where they are written."""
     notices: list[Notice] = field(default_factory=list)
+
+    def all_rows(self, table: QuestionTable, names: Iterable[str]) -> list[dict[str, Any]]:
+        """Return a row for each question: those without an answer say so, and are scored as wrong."""
+        answered = {as_text(row["index"]): row for row in self.rows}
+        return [
+            answered[name] if name in answered else {**table.row(name).without("image"), **FAILED_ROW} for name in names
+        ]
 
 
 def questions_of(material: Material) -> QuestionDataset:
@@ -158,6 +168,7 @@ class Questioner:
             "finish_reason": CUT
             if any(answer.finish_reason == CUT for answer in answers)
             else answers[-1].finish_reason,
+            **({"finish_reasons": [answer.finish_reason for answer in answers]} if dialogue else {}),
             "usage": dict(answers[-1].usage),
         }
 

@@ -9,7 +9,7 @@ from typing import Any
 from eyechart.datasets.questions.benchmarks import QuestionBenchmark
 from eyechart.errors import DataError, EyechartError, UsageError
 from eyechart.metrics.cells import Row
-from eyechart.scorers.judges import Judge
+from eyechart.scorers.judging import Judge
 from eyechart.scorers.scoring import EXACT, Scored, score_rows
 from eyechart.tasks.base import Material
 from eyechart.types import ModelSpec, Notice
@@ -22,9 +22,11 @@ def score_runs(
     read = partial(score_rows, benchmark=benchmark, extractor=settings["extractor"])
     if "judge" not in material.others:
         return [read(rows) for rows in runs], []
-    judge = Judge(settings["judge"].replace("/", "_"), material.open_other("judge").generate)
+    judge = Judge(
+        settings["judge"].replace("/", "_"), material.open_other("judge").generate, on_error=material.on_error
+    )
     try:
-        return [read(rows, judge=judge) for rows in runs], []
+        return [read(rows, judges=[judge]) for rows in runs], []
     except EyechartError as error:
         if settings["judge_fallback"] != EXACT or isinstance(error, UsageError | DataError) or benchmark.needs_judge:
             raise

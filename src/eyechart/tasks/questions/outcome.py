@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -10,7 +11,7 @@ from statistics import fmean, variance
 from typing import Any
 
 from eyechart.metrics.cells import as_text, options_of
-from eyechart.scorers.scorer import UNDECIDED
+from eyechart.scorers.scorer import UNDECIDED, UNREADABLE
 from eyechart.scorers.scoring import Scored, owner_of
 from eyechart.stats import mean_interval
 from eyechart.tasks.measured import measured
@@ -63,6 +64,11 @@ class QuestionScores:
         right = {name: round(value * n) for name, value in self.verdicts.items()}
         return {f"pass@{k}": {name: 1 - math.comb(n - c, k) / math.comb(n, k) for name, c in right.items()} for k in ks}
 
+    @cached_property
+    def lost(self) -> dict[str, int]:
+        """Count what counts as wrong because nobody could read an answer, by the reason, over all repeats."""
+        return dict(Counter(rule for run in self.runs for rule in run.lost.values()).most_common())
+
     def mean(self, values: Mapping[str, float], where: MeanOf) -> Metric:
         """Return the mean over questions, its interval over units."""
         interval = mean_interval(list(values.values()), [self.units[name] for name in values])
@@ -74,6 +80,21 @@ class QuestionScores:
         return Outcome(self.metrics(), list(self.records()), [*self.notices, *self._notices()], self.details())
 
     def metrics(self) -> dict[str, Metric]:
+        """Return the numbers, beside each what it would be if all that nobody could read were wrong, or right."""
+        metrics = self._metrics()
+        if not any(run.lost for run in self.runs):
+            return metrics
+        wrong, right = (
+            replace(self, runs=[run.assuming(right=right) for run in self.runs])._metrics() for right in (False, True)
+        )
+        return {
+            name: replace(metric, if_wrong=wrong[name].value, if_right=right[name].value)
+            if name in wrong and name in right
+            else metric
+            for name, metric in metrics.items()
+        }
+
+    def _metrics(self) -> dict[str, Metric]:
         """Return the accuracy with all that belongs to it, and the numbers of the benchmark's own table."""
         scorer, metrics = self.first.scorer, dict[str, Metric]()
         if self.verdicts:
@@ -150,6 +171,8 @@ class QuestionScores:
         }
         if benchmark.metric:
             details["metric"] = benchmark.metric
+        if self.lost:
+            details["lost"] = self.lost
         if first.disagreement:
             details["extractors"] = dict(first.disagreement)
         if len(self.runs) > 1:
@@ -158,18 +181,13 @@ class QuestionScores:
 
     def _notices(self) -> Iterator[Notice]:
         first = self.first
-        lost = sum(len(run.unscored) for run in self.runs)
-        if lost:
-            low, high = (fmean(fmean(run.if_unscored(value).values()) for run in self.runs) for value in (0.0, 1.0))
-            yield Notice(
-                "unreadable_verdicts",
-                lost,
-                f"{lost} verdicts of the judge {first.decided_by} could not be read: these answers are unscored. "
-                f"If all of them were wrong, the accuracy would be {low:.4f}; if all were right, {high:.4f}.",
-            )
+        lost = self.lost
+        unread, undecided = lost.get(UNREADABLE, 0), lost.get(UNDECIDED, 0)
+        if unread:
+            text = f"{unread} verdicts of the judge {first.decided_by} could not be read: these answers count as wrong."
+            yield Notice("unreadable_verdicts", unread, text)
         yield from first.scorer.notices(first.rows)
-        undecided = first.rules.get(UNDECIDED, 0)
-        if undecided and first.scorer.form is not None:
+        if undecided and first.scorer.form:
             text = f"{undecided} answers could not be read by rule and count as wrong; a judge could read them."
             yield Notice("undecided_answers", undecided, text)
         differ = first.disagreement.get("differ", 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +21,8 @@ from eyechart.errors import ModelError, UsageError
 from eyechart.metrics.cells import Row, as_text
 from eyechart.models.access import Access
 from eyechart.scorers import scorer_of
-from eyechart.scorers.judges import JUDGE_SETTINGS
+from eyechart.scorers.judging import JUDGE_SETTINGS
+from eyechart.scorers.scorer import FAILED
 from eyechart.scorers.scoring import EXACT, Scored, check_scoring
 from eyechart.tasks.base import Material, Prediction, Task
 from eyechart.tasks.labelled import wants_full
@@ -60,9 +62,9 @@ class QuestionPrediction(Prediction):
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """Count answers that no verdict could be read for: they are in no number."""
-        unscored = len({name for run in self.runs for name in run.unscored})
-        return {"scored": len(self.entries) - unscored, "unscored": unscored, "repeats": self.repeats}
+        """Count the answers that nobody could read; of several repeats, as many as in one on average."""
+        unread = sum(rule != FAILED for run in self.runs for rule in run.lost.values())
+        return {"unreadable": math.ceil(unread / max(1, len(self.runs))), "repeats": self.repeats}
 
     def only(self, keep: NDArray[np.int64]) -> Self:
         """Return the prediction for some samples."""
@@ -83,6 +85,8 @@ class QuestionAnswering(Task):
     needs = "generator"
     measures = "questions"
     records = "question"
+    min_success = 0.95
+    version = 2
     output = "{model}_{dataset}.json"
     roles: ClassVar[Mapping[str, Role]] = {"judge": "generator"}
 
@@ -147,10 +151,12 @@ class QuestionAnswering(Task):
         found = answers_of(material, settings)
         _check_failures(material, found)
         lost = {failure.id: failure for answers in found for failure in answers.failures}
-        runs = [[row for row in answers.rows if as_text(row["index"]) not in lost] for answers in found]
+        asked = {entry.id for entry in material.manifest.entries} | {f.id for f in material.manifest.failures}
+        names = [name for row in dataset.table.rows if (name := as_text(row["index"])) in asked]
+        runs = [answers.all_rows(dataset.table, names) for answers in found]
         prediction = QuestionPrediction(
             info=material.info,
-            entries=tuple(entry for entry in material.manifest.entries if entry.id not in lost),
+            entries=tuple(material.manifest.entries),
             failures=tuple(lost.values()),
             clusters=_clusters(material, runs[0]),
             notices=(*dataset.table.notices, *(n for answers in found for n in answers.notices), *_poor_answers(runs)),
@@ -168,8 +174,8 @@ class QuestionAnswering(Task):
     def score(self, prediction: QuestionPrediction, settings: Mapping[str, Any]) -> Outcome:
         """Compute accuracy with its interval, the benchmark's own numbers, and a record per question."""
         if settings["mode"] == "infer":
-            asked = len(prediction.entries) + len(prediction.failures)
-            answered = Metric(len(prediction.entries) / asked, n=asked, primary=True)
+            asked = len(prediction.entries)
+            answered = Metric(1 - len(prediction.failures) / asked, n=asked, primary=True)
             return Outcome({"answered": answered}, [], prediction.notices)
         if prediction.returned:
             decided_by = f"{_benchmark(prediction.info, settings).dataset_class}.evaluate"
@@ -202,15 +208,15 @@ def _check_failures(material: Material, found: Sequence[AnsweredRows]) -> None:
         raise ModelError(
             f"{material.info.name}: {len(failures)} questions have no answer; the first: {first.id}: {first.reason}",
             advice="The others are kept: run the same command to ask only these again, "
-            "or use --on-error skip to score without them.",
+            "or use --on-error skip to count them as wrong.",
         )
 
 
 def _poor_answers(runs: Sequence[Sequence[Row]]) -> list[Notice]:
     """Count the answers that were cut, and those of which there is nothing."""
-    rows = [row for run in runs for row in run]
+    rows = [row for run in runs for row in run if row.get("finish_reason") != FAILED]
     cut = sum(row.get("finish_reason") == CUT for row in rows)
-    message = f"{cut} answers were cut at the longest answer (--max_tokens): what they end in may be missing."
+    message = f"{cut} answers were cut at the longest answer (--max_tokens): they are no answers and count as wrong."
     silent = [row for row in rows if not as_text(row.get("prediction")).strip()]
     reasons = Counter(as_text(row.get("finish_reason")) or "stop" for row in silent)
     why = ", ".join(f"{reason} {count}" for reason, count in sorted(reasons.items()))
@@ -224,6 +230,6 @@ def _clusters(material: Material, rows: Sequence[Row]) -> dict[str, str]:
     first = {entry.id: key.tobytes().hex() for entry, key in zip(manifest.entries, manifest.digests, strict=True)}
     shown = {as_text(row["index"]): row.get("images") for row in rows}
     return {
-        name: "|".join(map(str, images)) if isinstance(images, list) and images else first[name]
+        name: "|".join(map(str, images)) if isinstance(images, list) and images else first.get(name, name)
         for name, images in shown.items()
     }
