@@ -11,10 +11,7 @@ from eyechart.metrics.texts.number_words import SMALL
 from eyechart.scorers.rules import Reading
 
 _LEVELS = tuple(0.5 + 0.05 * i for i in range(10))
-_WORDS = {
-    name: i
-    for i, name in enumerate(["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"])
-}
+_WORDS = {name: i for i, name in enumerate(SMALL[:11])}
 _MAX_LENGTH = 400
 
 

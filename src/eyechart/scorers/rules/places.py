@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 
 from eyechart.metrics.cells import Row, as_text
-from eyechart.metrics.geometry import Box, in_box, in_polygon, overlap
+from eyechart.metrics.structures.geometry import Box, in_box, in_polygon, overlap
 from eyechart.metrics.texts.literals import numbers, read_literal, unfenced
 from eyechart.scorers.rules import Reading
 

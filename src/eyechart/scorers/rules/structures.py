@@ -10,7 +10,7 @@ from collections.abc import Callable
 from eyechart.metrics.cells import Row, as_text
 from eyechart.metrics.texts.literals import read_literal
 from eyechart.metrics.texts.open_answers import edit_distance
-from eyechart.metrics.trees import table_similarity, value_similarity
+from eyechart.metrics.structures.trees import table_similarity, value_similarity
 from eyechart.scorers.rules import Reading
 
 _BY_LETTER = {"Arabic", "Japanese", "Korean"}
