@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from operator import itemgetter
 from statistics import fmean
+from typing import Any
 
 from eyechart.metrics.captions import score_captions
 from eyechart.metrics.cells import Row, as_text, text_list
@@ -65,6 +66,8 @@ class CorpusScorer(Scorer):
         return {"prediction": score.extracted, "lost": score.rule in (CUT, FAILED) and not score.extracted}
 
 
-CAPTION = partial(CorpusScorer, perfect=itemgetter(0), arrange=captions, numbers=dict, points=True, primary="CIDEr")
+CAPTION = partial(
+    CorpusScorer, perfect=itemgetter(0), arrange=captions, numbers=caption_numbers, points=True, primary="CIDEr"
+)
 VCR = partial(CorpusScorer, arrange=vcr, numbers=dict, primary="Exact_Match")
 VCR_ZH = partial(VCR, arrange=partial(vcr, language="zh"))

@@ -103,7 +103,12 @@ def known_file(known: QuestionBenchmark, *, offline: bool = False) -> Path:
     path = inside(lmu_data_root(), f"{known.name}.tsv", "the benchmark's name")
     if offline and not path.is_file():
         raise DataError(f"There is no {path}, and nothing is fetched with --offline.", advice=f"Get {known.url}.")
-    return fetch(known.url, path, known.md5)
+    if not known.url and not path.is_file():
+        raise DataError(
+            f"{known.name} is not published as one table.",
+            advice=f"Make one of its files and put it at {path}; docs/add-a-vlm-benchmark.md describes the form.",
+        )
+    return fetch(known.url, path, known.md5) if known.url else path
 
 
 def read_questions(name: str, path: Path, captions: bool) -> QuestionTable:

@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Callable
 
 from eyechart.metrics.cells import Row, as_text
+from eyechart.metrics.structures.trees import table_similarity, value_similarity
 from eyechart.metrics.texts.literals import read_literal
 from eyechart.metrics.texts.open_answers import edit_distance
-from eyechart.metrics.structures.trees import table_similarity, value_similarity
 from eyechart.scorers.rules import Reading
 
 _BY_LETTER = {"Arabic", "Japanese", "Korean"}
