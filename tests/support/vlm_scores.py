@@ -22,7 +22,7 @@ def score_cases(kind: str) -> dict[str, dict[str, Any]]:
 
 
 def play(name: str, case: dict[str, Any], folder: Path) -> tuple[list[str | None], Any]:
-    """Write a case's table and predictions, and return the texts of our first prompt (None: an image) and our result."""
+    """Write a case's table and predictions; return the texts of our first prompt (None: an image) and our result."""
     width, height = case.get("image_size", (8, 8))
     images = max(case["prompt"].count(None), 1)
     cells = [image_cell(width, height, (i, 9, 9)) for i in range(images)]

@@ -18,7 +18,7 @@ _FILES = {
     "graded": "graded mmvet",
     "llavabench": "llavabench",
     "dialogue": "dialogue",
-    "rule": "rule",
+    "rule": "rule verdict extracted",
 }
 """The scorers of each file of this package; their objects have the same names, in capitals."""
 SCORERS = Registry(

@@ -24,7 +24,8 @@ class Reading:
 _FILES = {
     "words": "metric contains equals marked count lettered stated biased niah",
     "documents": "table_answer photographed chart_answer",
-    "exercises": "solution boxed_answer short_answer stated_value stated_letter competition points",
+    "exercises": "solution boxed_answer short_answer stated_value stated_letter competition points "
+    "mathematics final_number",
     "chinese": "chinese_exam",
     "places": "centre click box_overlap referred in_mask pointed",
     "lists": "ranking steps ratings",

@@ -131,3 +131,24 @@ def _same_value(said: str, target: str) -> bool:
         return abs(complex(number) - complex(wanted)) <= 2e-3 * abs(complex(wanted))
     except (ValueError, OverflowError, ZeroDivisionError):
         return False
+
+
+def mathematics(row: Row, text: str, *, column: str = "answer") -> Reading:
+    """Compare the boxed or whole text with one of the answers, by value."""
+    said = next(reversed(boxed(text)), text).strip()
+    right = bool(said) and any(math_equal(said, target) for target in text_list(row[column]))
+    return Reading(said, float(right))
+
+
+_FINAL = re.compile(
+    r"(?:final\s+answer|answer\s+is|result\s+is|####|答案)\s*[:\-=]?\s*\$?\s*(-?[\d,]+(?:\.\d+)?(?:/\d+)?)",
+    re.IGNORECASE,
+)
+_ANY = re.compile(r"-?\d[\d,]*(?:\.\d+)?(?:/\d+)?")
+
+
+def final_number(row: Row, text: str) -> Reading:
+    """Compare the number after "final answer" and its like, else what is boxed, else the last one (GSM8K-V)."""
+    stated = _FINAL.findall(text) or boxed(text) or _ANY.findall(text)
+    said = stated[-1].rstrip(",") if stated else None
+    return Reading(said, float(said is not None and math_close(said, row["answer"], 1e-3)))
