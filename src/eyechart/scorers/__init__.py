@@ -11,7 +11,7 @@ _FILES = {
     "choice": "choice mmmu mmvp mmt hrbench number_or_choice",
     "circular": "circular",
     "yes_no": "yes_no mme pope hallusion amber vsr",
-    "short": "short letters",
+    "choices.logicvista": "logicvista",
     "naturalbench": "naturalbench",
     "open": "open",
     "contains": "ocrbench mtvqa",
@@ -20,6 +20,7 @@ _FILES = {
     "graded": "graded mmvet",
     "llavabench": "llavabench",
     "dialogue": "dialogue",
+    "rule": "rule verdict extracted",
 }
 """The scorers of each file of this package; their objects have the same names, in capitals."""
 SCORERS = Registry(

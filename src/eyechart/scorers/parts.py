@@ -31,7 +31,7 @@ class PartsScorer(Scorer):
     def __post_init__(self) -> None:
         """Be of the kind that all parts are of."""
         first = next(iter(self.parts.values()))
-        for name in ("form", "extractors", "binary", "per_answer", "reference"):
+        for name in ("form", "extractors", "binary", "per_answer", "answer_column"):
             object.__setattr__(self, name, getattr(first, name))
 
     def _of(self, row: Row) -> Scorer:

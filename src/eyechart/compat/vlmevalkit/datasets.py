@@ -85,7 +85,10 @@ class ImageBaseDataset:
     def _questions(self, dataset: str, skip_noimg: bool) -> QuestionTable:
         known = known_benchmarks().get(dataset)
         table = with_columns(as_table(self.load_data(dataset)), known.columns if known else {})
-        return QuestionTable(dataset, table, file=self.file, skip_noimg=skip_noimg)
+        questions = QuestionTable(dataset, table, file=self.file, skip_noimg=skip_noimg)
+        if known is not None and known.parameters.get("image_size"):
+            questions.add_image_sizes()
+        return questions
 
     @classmethod
     def supported_datasets(cls) -> list[str]:

@@ -9,6 +9,7 @@ from eyechart.datasets.questions.asking import Asking, in_place, text_item
 from eyechart.datasets.questions.benchmarks import PART, QuestionBenchmark, known_benchmarks
 from eyechart.datasets.questions.messages import Item
 from eyechart.datasets.questions.rows import RowTable
+from eyechart.datasets.questions.views import VIEWS
 from eyechart.errors import DataError
 from eyechart.metrics.cells import Row, as_text, text_list
 
@@ -40,7 +41,8 @@ def build_prompt(benchmark: QuestionBenchmark, row: Row, images: Sequence[Item],
     if benchmark.prompt == DIALOGUE:
         return turns(row, images, where)
     asking = benchmark.asking or PROMPTS[benchmark.prompt]
-    return asking.items(row, images, where)
+    view = VIEWS[benchmark.parameters["view"]](row) if "view" in benchmark.parameters else {}
+    return asking.items({**row, **view}, images, where)
 
 
 def turns(row: Row, images: Sequence[Item], where: str) -> list[Any]:

@@ -12,7 +12,7 @@ from eyechart.datasets.questions.images import SHARED, decode_cell, write_image
 from eyechart.datasets.questions.rows import Record, RowTable
 from eyechart.errors import DataError
 from eyechart.io.digests import file_digest
-from eyechart.io.media import ImageRef
+from eyechart.io.media import ImageRef, image_size
 from eyechart.io.untrusted import is_file
 from eyechart.metrics.cells import as_text, text_list
 from eyechart.types import Notice
@@ -76,6 +76,11 @@ class QuestionTable:
             return next((ImageRef(where, data=decode_cell(cell, where)) for cell in self._image_cells(row)), None)
         except DataError:
             return None
+
+    def add_image_sizes(self) -> None:
+        """Add the column ``image_size``, width and height of a row's first image: who scores points needs it."""
+        shown = (self.first_image(row) for row in self.rows)
+        self.data["image_size"] = [list(image_size(image.read(), image.source)) if image else None for image in shown]
 
     def image_files(self) -> list[Path]:
         """List the files that rows name in place of holding images, those that are there."""

@@ -108,6 +108,8 @@ def _read_published(known: QuestionBenchmark, path: Path) -> QuestionTable:
     if known.md5 and md5 != known.md5:
         text = f"{path} is not the published file of {known.name} (its MD5 differs): numbers cannot be compared."
         table.notices.append(Notice("other_file", 1, text))
+    if known.parameters.get("image_size"):
+        table.add_image_sizes()
     return table
 
 
@@ -121,7 +123,12 @@ def known_file(known: QuestionBenchmark, *, offline: bool = False) -> Path:
         )
     if offline and not path.is_file():
         raise DataError(f"There is no {path}, and nothing is fetched with --offline.", advice=f"Get {known.url}.")
-    return fetch(known.url, path, known.md5)
+    if not known.url and not path.is_file():
+        raise DataError(
+            f"{known.name} is not published as one table.",
+            advice=f"Make one of its files and put it at {path}; docs/add-a-vlm-benchmark.md describes the form.",
+        )
+    return fetch(known.url, path, known.md5) if known.url else path
 
 
 def read_questions(
