@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from eyechart.cli import main
 from eyechart.datasets.questions.benchmarks import known_benchmarks, refused_benchmarks
 from eyechart.datasets.questions.reader import open_questions
 from eyechart.datasets.resolve import resolve_dataset
@@ -81,3 +82,15 @@ def test_the_list_in_the_docs_is_that_of_the_catalogue():
     text = script.PAGE.read_text(encoding="utf-8")
 
     assert text == script.page(text), "run `make vlm-benchmarks`"
+
+
+def test_info_tells_what_is_known_of_a_benchmark(capsys):
+    refused, why = next(iter(refused_benchmarks().items()))
+    for name in (refused, "MMMB", "OmniMedVQA", "VisuLogic"):
+        assert main(["info", name]) == 0
+    said = capsys.readouterr().out
+
+    assert why in said
+    assert "MMMB_pt" in said
+    assert "join the files" in said
+    assert "visual logical reasoning" in said
