@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from eyechart.datasets.questions.benchmarks import QuestionBenchmark
 from eyechart.plugins import Registry
+from eyechart.scorers.parts import of_parts
 from eyechart.scorers.scorer import Scorer
 
 _FILES = {
-    "choice": "choice mmmu mmvp mmt hrbench",
+    "choice": "choice mmmu mmvp mmt hrbench number_or_choice",
     "circular": "circular",
     "yes_no": "yes_no mme pope hallusion amber vsr",
     "naturalbench": "naturalbench",
@@ -31,5 +32,7 @@ SCORERS = Registry(
 
 def scorer_of(benchmark: QuestionBenchmark, extractor: str = "vlmeval") -> Scorer:
     """Return how a benchmark's answers become numbers."""
+    if benchmark.parts:
+        return of_parts(benchmark, extractor, scorer_of)
     scorer: Scorer = SCORERS.load(benchmark.scorer)(benchmark, extractor)
     return scorer

@@ -19,7 +19,8 @@ from eyechart.datasets.questions.own_classes import by_scorer
 from eyechart.datasets.questions.own_tables import benchmark_of, with_metric
 from eyechart.datasets.questions.prompts import build_prompt, fill_questions
 from eyechart.datasets.questions.question_table import QuestionTable
-from eyechart.datasets.questions.rows import Record, as_record, as_table
+from eyechart.datasets.questions.reader import known_file, parts_of, read_known
+from eyechart.datasets.questions.rows import Record, as_record, as_table, with_columns
 from eyechart.datasets.questions.tsv import read_tsv
 from eyechart.errors import unknown_name
 
@@ -74,8 +75,7 @@ class ImageBaseDataset:
         self.metric = self.METRIC
         self.table_file: Path | None = None
         """The file that the rows were read from; a class that reads them elsewhere leaves it empty."""
-        table = as_table(self.load_data(dataset))
-        self.questions = QuestionTable(dataset, table, file=file, skip_noimg=skip_noimg)
+        self.questions = self._questions(dataset, skip_noimg)
         known = known_benchmarks().get(dataset)
         if known is not None and known.parameters.get("image_size"):
             self.questions.add_image_sizes()
@@ -84,6 +84,11 @@ class ImageBaseDataset:
         if self.FORM.kind == "Caption":
             fill_questions(self.data)
         self.post_build(dataset)
+
+    def _questions(self, dataset: str, skip_noimg: bool) -> QuestionTable:
+        known = known_benchmarks().get(dataset)
+        table = with_columns(as_table(self.load_data(dataset)), known.columns if known else {})
+        return QuestionTable(dataset, table, file=self.file, skip_noimg=skip_noimg)
 
     @classmethod
     def supported_datasets(cls) -> list[str]:
@@ -107,10 +112,12 @@ class ImageBaseDataset:
         path = self.file or inside(lmu_data_root(), f"{dataset}.tsv", "the benchmark's name")
         if self.file is None and not path.is_file():
             known = known_benchmarks().get(dataset)
-            url = self.DATASET_URL.get(dataset) or (known.url if known else "")
+            url = self.DATASET_URL.get(dataset)
+            if known is not None and class_for(known) is type(self):
+                return read_tsv(known_file(known))
             if not url:
                 raise unknown_name("benchmark", dataset, self.supported_datasets(), advice=f"Or put it at {path}.")
-            fetch(url, path, self.DATASET_MD5.get(dataset) or (known.md5 if known else ""))
+            fetch(url, path, self.DATASET_MD5.get(dataset, ""))
         self.table_file = path
         return read_tsv(path)
 
@@ -213,6 +220,14 @@ class ImageMTDataset(ImageBaseDataset):
 
 class MMDUDataset(ImageMTDataset):
     """MMDU's dialogues."""
+
+
+class ConcatDataset(ImageBaseDataset):
+    """Several benchmarks in one: each row is asked and scored as in its part."""
+
+    def _questions(self, dataset: str, skip_noimg: bool) -> QuestionTable:  # noqa: ARG002 - as the parts have it
+        known = known_benchmarks()[dataset]
+        return read_known(known, {part.name: known_file(part) for part in parts_of(known)})
 
 
 class CustomMCQDataset(ImageMCQDataset):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -14,7 +15,8 @@ from eyechart.datasets.questions.folders import inside, lmu_data_root
 from eyechart.datasets.questions.own_classes import open_class
 from eyechart.datasets.questions.own_tables import benchmark_of, class_of, is_question_table, table_file
 from eyechart.datasets.questions.prompts import fill_questions
-from eyechart.datasets.questions.question_table import QuestionTable
+from eyechart.datasets.questions.question_table import JoinedTable, QuestionTable
+from eyechart.datasets.questions.rows import with_columns
 from eyechart.datasets.questions.tsv import read_header, read_tsv
 from eyechart.datasets.registry import BENCHMARKS
 from eyechart.errors import DataError, UsageError
@@ -81,13 +83,26 @@ def _borrowed_name(name: str) -> list[Notice]:
 
 
 def _open_known(known: QuestionBenchmark, spec: DatasetSpec) -> QuestionDataset:
-    path = known_file(known, offline=bool(spec.options.get("offline")))
-    return QuestionDataset(_info(spec, path, known), partial(_read_known, known, path))
+    offline = bool(spec.options.get("offline"))
+    paths = {part.name: known_file(part, offline=offline) for part in parts_of(known)}
+    source = Path(*{path.parent for path in paths.values()}) if known.parts else paths[known.name]
+    return QuestionDataset(_info(spec, source, known), partial(read_known, known, paths))
 
 
-def _read_known(known: QuestionBenchmark, path: Path) -> QuestionTable:
+def parts_of(known: QuestionBenchmark) -> list[QuestionBenchmark]:
+    """Return the benchmarks that one is made of: others, or itself."""
+    return [known_benchmarks()[name] for name in known.parts] or [known]
+
+
+def read_known(known: QuestionBenchmark, paths: Mapping[str, Path]) -> QuestionTable:
+    """Read the table of a benchmark of the catalogue, or those of its parts."""
+    tables = {part.name: _read_published(part, paths[part.name]) for part in parts_of(known)}
+    return JoinedTable(known.name, tables) if known.parts else tables[known.name]
+
+
+def _read_published(known: QuestionBenchmark, path: Path) -> QuestionTable:
     """Read the table of a benchmark of the catalogue, and say if it is not the published one."""
-    table = read_questions(known.name, path, known.kind == "Caption")
+    table = read_questions(known.name, path, known.kind == "Caption", known.columns)
     with path.open("rb") as stream:
         md5 = hashlib.file_digest(stream, partial(hashlib.md5, usedforsecurity=False)).hexdigest()
     if known.md5 and md5 != known.md5:
@@ -101,19 +116,21 @@ def _read_known(known: QuestionBenchmark, path: Path) -> QuestionTable:
 def known_file(known: QuestionBenchmark, *, offline: bool = False) -> Path:
     """Return the file of a benchmark of the catalogue, downloaded if need be."""
     path = inside(lmu_data_root(), f"{known.name}.tsv", "the benchmark's name")
+    if known.by_hand and not path.is_file():
+        raise DataError(
+            f"{known.name} has no table that could be downloaded, and there is no {path}.",
+            advice=f"Get {known.url}, {known.by_hand} and put it there.",
+        )
     if offline and not path.is_file():
         raise DataError(f"There is no {path}, and nothing is fetched with --offline.", advice=f"Get {known.url}.")
-    if not known.url and not path.is_file():
-        raise DataError(
-            f"{known.name} is not published as one table.",
-            advice=f"Make one of its files and put it at {path}; docs/add-a-vlm-benchmark.md describes the form.",
-        )
-    return fetch(known.url, path, known.md5) if known.url else path
+    return fetch(known.url, path, known.md5)
 
 
-def read_questions(name: str, path: Path, captions: bool) -> QuestionTable:
-    """Read the table of a benchmark."""
-    table = QuestionTable(name, read_tsv(path), file=path)
+def read_questions(
+    name: str, path: Path, captions: bool, columns: Mapping[str, str | Sequence[str]] | None = None
+) -> QuestionTable:
+    """Read the table of a benchmark, with columns that stand under other names in its file."""
+    table = QuestionTable(name, with_columns(read_tsv(path), columns or {}), file=path)
     if captions:
         fill_questions(table.data)
     blank = sum(not as_text(row.get("question")).strip() for row in table.rows)
