@@ -137,9 +137,8 @@ def test_the_catalogue_knows_every_family_of_the_guide():
         assert own is None or benchmark.parts or benchmark.name in own.DATASET_URL
         assert isinstance(scorer_of(benchmark), Scorer)
         assert benchmark.prompt in {*PROMPTS, DIALOGUE}
-        assert (
-            benchmark.url == "" or benchmark.parts or (benchmark.url.startswith("https://") and ".tsv" in benchmark.url)
-        )
+        assert benchmark.parts or benchmark.url.startswith("https://")
+        assert benchmark.by_hand or benchmark.parts or ".tsv" in benchmark.url
         assert benchmark.md5 == "" or len(bytes.fromhex(benchmark.md5)) == 16
 
 
