@@ -24,10 +24,11 @@ def score_cases(kind: str) -> dict[str, dict[str, Any]]:
 def play(name: str, case: dict[str, Any], folder: Path) -> tuple[list[str | None], Any]:
     """Write a case's table and predictions; return the texts of our first prompt (None: an image) and our result."""
     width, height = case.get("image_size", (8, 8))
-    images = max(case["prompt"].count(None), 1)
+    images = case["prompt"].count(None)
     cells = [image_cell(width, height, (i, 9, 9)) for i in range(images)]
     rows = [dict(zip(case["columns"], row, strict=True)) for row in case["rows"]]
-    asked = [{"image": repr(cells) if images > 1 else cells[0], **row} for row in rows]
+    image = {"image": repr(cells) if images > 1 else cells[0]} if images else {}
+    asked = [{**image, **row} for row in rows]
     for row in asked:
         del row["prediction"]
         row.update({column: None for column, value in row.items() if value == ""})

@@ -26,6 +26,16 @@ DEVIATIONS = {
             "Knowledge-L2-c": 1.0,
         },
     ),
+    "MMLongBench_32K": (
+        "several right answers are several; VLMEvalKit takes their list for one text unless extra_info has it, too",
+        [
+            {"task": "ICL", "metric": "avg", "num": 2, "score": 0.0},
+            {"task": "NIAH", "metric": "avg", "num": 6, "score": 0.5},
+            {"task": "overall", "metric": "avg", "num": 13, "score": (5 + 8 / 11) / 13},
+            {"task": "summ", "metric": "avg", "num": 1, "score": 8 / 11},
+            {"task": "vrag", "metric": "avg", "num": 4, "score": 0.5},
+        ],
+    ),
     "MTVQA_TEST": (
         "no answer is not the word nan, which is what VLMEvalKit reads back from its spreadsheet",
         {"DE": 100 / 3, "Average": 700 / 12},
@@ -60,7 +70,11 @@ DEVIATIONS = {
     ),
 }
 """Where ours differs on purpose: why, and what it is instead."""
-NOT_YET = {"FoxBench", "LongDocURL", "MMLongBench_32K", "OCRBench_v2", "SparBench"}
+NOT_YET = {"FoxBench", "OCRBench_v2"}
+
+
+def corrected(result, instead):
+    return {**result, **instead} if isinstance(result, dict) else instead
 
 
 @pytest.mark.parametrize("name", sorted(CASES.keys() - NOT_YET))
@@ -69,7 +83,7 @@ def test_equals_the_original(name, lmu_data):
 
     expected = plain(CASES[name]["result"])
     if name in DEVIATIONS:
-        expected |= DEVIATIONS[name][1]
+        expected = corrected(expected, DEVIATIONS[name][1])
     assert prompt == CASES[name]["prompt"]
     assert differences(plain(result), expected) == []
 
@@ -79,4 +93,4 @@ def test_a_deviation_is_one(name):
     """Who corrects the case or the rule shall also correct the list."""
     expected = plain(CASES[name]["result"])
 
-    assert differences({**expected, **DEVIATIONS[name][1]}, expected)
+    assert differences(corrected(expected, DEVIATIONS[name][1]), expected)

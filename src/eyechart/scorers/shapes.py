@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from eyechart.metrics.cells import Row, as_text
+from eyechart.metrics.cells import Row, as_score, as_text
 from eyechart.scorers.own_shapes import OWN_SHAPES
 from eyechart.scorers.tables import Rows, all_right, by_column, grouped, mean, need
 
@@ -76,6 +76,16 @@ def counted(rows: Iterable[Row], *, name: str, total: str) -> Table:
     return {name: mean(found), total: len(found)}
 
 
+def tallied(rows: Iterable[Row], *, groups: Mapping[str, str]) -> Table:
+    """Return the mean over all rows, how many there are and are right, and the mean over each value of some columns."""
+    found = need(rows)
+    table: dict[str, Any] = {"Overall": mean(found), "Total": len(found)}
+    table["Correct"] = sum(as_score(row["score"]) > 0 for row in found)
+    for name, form in groups.items():
+        table |= {form.format(value): mean(members) for value, members in by_column(found, name)}
+    return table
+
+
 def whole_groups(rows: Iterable[Row], *, by: str, key: str, overall: str = "", scale: float = 1) -> Table:
     """Return, for each value of a column, the part of its groups (rows with the same key) that are all right.
 
@@ -108,6 +118,7 @@ SHAPES: dict[str, Callable[..., Table]] = {
     "records": records,
     "per_group": per_group,
     "counted": counted,
+    "tallied": tallied,
     "whole_groups": whole_groups,
     "in_fours": in_fours,
     **OWN_SHAPES,

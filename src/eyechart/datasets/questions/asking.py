@@ -147,6 +147,27 @@ def here(text: str, images: Sequence[Item], where: str) -> list[Any]:
     return [item for item in in_place(text, images[:count], where, "<ImageHere>") if item["value"]]
 
 
+def pages(text: str, images: Sequence[Item], where: str) -> list[Any]:  # noqa: ARG001 - no error
+    """Show the text, then each image after its number."""
+    total = len(images)
+    numbered_pages = [
+        [text_item(f"Below is the {i}-th image (total {total} images).\n"), image] for i, image in enumerate(images, 1)
+    ]
+    return [text_item(text), *(item for page in numbered_pages for item in page)]
+
+
+def marked(text: str, images: Sequence[Item], where: str) -> list[Any]:  # noqa: ARG001 - no error
+    """Show images where the text has a mark, as far as they go, others at the end; before it where it has no mark."""
+    left = list(images)
+    message: list[Any] = []
+    for part in re.split(r"(<image token>|<image>)", text):
+        if part in ("<image token>", MARK):
+            message += [left.pop(0)] if left else []
+        elif part:
+            message.append(text_item(part))
+    return [*left, *message] if len(left) == len(images) else [*message, *left]
+
+
 def tagged(text: str, images: Sequence[Item], where: str) -> list[Any]:
     """Show the images where the text names them: ``<IMAGE_0>``; no empty texts."""
     message = []
@@ -172,5 +193,7 @@ PLACES: dict[str, Callable[[str, Sequence[Item], str], list[Any]]] = {
     "tagged": tagged,
     "parted": parted,
     "here": here,
+    "pages": pages,
+    "marked": marked,
 }
 """Where images go, by name."""

@@ -123,12 +123,7 @@ def known_file(known: QuestionBenchmark, *, offline: bool = False) -> Path:
         )
     if offline and not path.is_file():
         raise DataError(f"There is no {path}, and nothing is fetched with --offline.", advice=f"Get {known.url}.")
-    if not known.url and not path.is_file():
-        raise DataError(
-            f"{known.name} is not published as one table.",
-            advice=f"Make one of its files and put it at {path}; docs/add-a-vlm-benchmark.md describes the form.",
-        )
-    return fetch(known.url, path, known.md5) if known.url else path
+    return fetch(known.url, path, known.md5)
 
 
 def read_questions(
