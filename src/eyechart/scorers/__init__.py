@@ -11,6 +11,7 @@ _FILES = {
     "choice": "choice mmmu mmvp mmt hrbench number_or_choice",
     "circular": "circular",
     "yes_no": "yes_no mme pope hallusion amber vsr",
+    "choices.logicvista": "logicvista",
     "naturalbench": "naturalbench",
     "open": "open",
     "contains": "ocrbench mtvqa",

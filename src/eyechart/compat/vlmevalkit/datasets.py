@@ -76,9 +76,6 @@ class ImageBaseDataset:
         self.table_file: Path | None = None
         """The file that the rows were read from; a class that reads them elsewhere leaves it empty."""
         self.questions = self._questions(dataset, skip_noimg)
-        known = known_benchmarks().get(dataset)
-        if known is not None and known.parameters.get("image_size"):
-            self.questions.add_image_sizes()
         self.data, self.img_root = self.questions.data, self.questions.image_root
         self.meta_only, self.notices = self.questions.meta_only, self.questions.notices
         if self.FORM.kind == "Caption":
@@ -88,7 +85,10 @@ class ImageBaseDataset:
     def _questions(self, dataset: str, skip_noimg: bool) -> QuestionTable:
         known = known_benchmarks().get(dataset)
         table = with_columns(as_table(self.load_data(dataset)), known.columns if known else {})
-        return QuestionTable(dataset, table, file=self.file, skip_noimg=skip_noimg)
+        questions = QuestionTable(dataset, table, file=self.file, skip_noimg=skip_noimg)
+        if known is not None and known.parameters.get("image_size"):
+            questions.add_image_sizes()
+        return questions
 
     @classmethod
     def supported_datasets(cls) -> list[str]:

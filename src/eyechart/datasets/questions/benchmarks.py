@@ -173,10 +173,11 @@ def _of_parts(name: str, parts: Sequence[QuestionBenchmark]) -> QuestionBenchmar
     )
 
 
-def _tables() -> Iterator[Mapping[str, Any]]:
+@cache
+def _tables() -> tuple[Mapping[str, Any], ...]:
     folder = files("eyechart.datasets.questions").joinpath("benchmarks")
-    for path in sorted(folder.iterdir(), key=lambda path: path.name):
-        yield tomllib.loads(path.read_text(encoding="utf-8"))
+    paths = sorted(folder.iterdir(), key=lambda path: path.name)
+    return tuple(tomllib.loads(path.read_text(encoding="utf-8")) for path in paths)
 
 
 def _members(family: Mapping[str, Any]) -> Iterator[QuestionBenchmark]:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 
 from eyechart.metrics.cells import Row, as_text
 
-_BRACES = re.compile(r"\{(.*?)\}")
+_BRACES = re.compile(r"\{([^{}\n]{0,999})\}")
 _ROWS, _COLUMNS = (re.compile(rf"{word}s?[^{{}}]{{0,999}}\{{(\d{{1,9}})\}}") for word in ("[Rr]ow", "[Cc]olumn"))
 _PAIR = re.compile(r"\((\d{1,9}),\s{0,9}(\d{1,9})\)")
 

@@ -208,25 +208,6 @@ def listed(text: str, options: Options, row: Row) -> str | None:  # noqa: ARG001
     return in_order(map(as_text, values)) if values else None
 
 
-def whole_text(text: str, options: Options, row: Row) -> str | None:  # noqa: ARG001 - as all readers
-    """Take the whole answer: it must be the right one, capitals aside (ERQA)."""
-    answer = as_text(row.get("answer"))
-    said = text.strip().lower()
-    return answer if said == answer.strip().lower() else said or None
-
-
-def correct_option(text: str, options: Options, row: Row) -> str | None:  # noqa: ARG001 - as all readers
-    """Take the letter after "answer", "option" or "correct", else the last before a colon, else a marked one (PhyX)."""
-    text, answer = text.strip(), as_text(row.get("answer"))
-    word = re.search(r"\b(?:correct|answer|option|Answer|Option|Correct)\b", text)
-    after = re.search("[A-D]", text[word.end() :]) if word else None
-    letters = [after[0]] if after else re.findall(r"([ABCD]):", text)
-    if letters and letters[-1].lower() == answer.strip().lower():
-        return answer
-    marked = any(form in text for form in (f"{answer}:", f"{answer}**", f"**{answer}"))
-    return answer if answer and marked else letters[-1] if letters else None
-
-
 READERS: dict[str, Reader] = {
     "vlmeval": vlmeval,
     "first_letter": first_letter,
@@ -245,8 +226,6 @@ READERS: dict[str, Reader] = {
     "letter_or_order": letter_or_order,
     "first_character": first_character,
     "listed": listed,
-    "whole_text": whole_text,
-    "correct_option": correct_option,
     "vlmblind": vlmblind,
     "spatial": lambda text, options, row: spatial_letter(text),  # noqa: ARG005 - as all readers
 }

@@ -45,7 +45,6 @@ TABLES: Mapping[str, TableForm] = {
     "visual_puzzles": TableForm(counted.visual_puzzles),
     "holding": TableForm(counted.holding),
     "rounded": TableForm(counted.rounded),
-    "sampled": TableForm(counted.sampled),
     "fractions": TableForm(counted.fractions),
     "degraded": TableForm(counted.degraded),
     "medical": TableForm(counted.medical),

@@ -10,7 +10,8 @@ from eyechart.scorers.tables import Rows, by_column, grouped, mean, need
 Line = dict[str, object]
 
 
-def _counts(rows: Rows) -> Line:
+def counts(rows: Rows) -> Line:
+    """Return the number of rows, the hits and their share in per cent."""
     hits = round(sum(as_score(row["hit"]) for row in rows))
     return {"tot": len(rows), "hit": hits, "acc": 100 * hits / len(rows)}
 
@@ -25,7 +26,7 @@ def counted(
     """Return a line for all rows and one for each of the named categories that has rows: tot, hit and acc."""
     found = need(rows, "hit")
     groups = {**dict(by_column(found, column)), overall: found}
-    return [{title: name, **_counts(groups[name])} for name in (overall, *names) if name in groups]
+    return [{title: name, **counts(groups[name])} for name in (overall, *names) if name in groups]
 
 
 def visual_puzzles(rows: Iterable[Row], categories: Sequence[str], levels: Sequence[str]) -> Table:
@@ -46,7 +47,7 @@ def holding(rows: Iterable[Row], names: Sequence[str]) -> Table:
     """
     found = need(rows, "hit")
     groups = {name: [row for row in found if name in as_text(row.get("category"))] for name in names}
-    lines = {name: _counts(members) for name, members in {**groups, "Overall": found}.items() if members}
+    lines = {name: counts(members) for name, members in {**groups, "Overall": found}.items() if members}
     return [{"Category": name, "tot": lines[name]["tot"], "acc": lines[name]["acc"]} for name in sorted(lines)]
 
 
@@ -57,13 +58,6 @@ def rounded(rows: Iterable[Row], columns: Mapping[str, str]) -> dict[str, float]
     for column, prefix in columns.items():
         table |= {f"{prefix}{name}": mean(members, "hit") for name, members in by_column(found, column)}
     return {name: round(100 * value, 2) for name, value in table.items()}
-
-
-def sampled(rows: Iterable[Row]) -> Table:
-    """Return accuracy in per cent and number of samples: overall, and by category (ERQA)."""
-    found = need(rows, "hit")
-    groups = [("Overall", found), *by_column(found, "category")]
-    return [{"Category": n, "Accuracy (%)": 100 * mean(rows, "hit"), "Samples": len(rows)} for n, rows in groups]
 
 
 def fractions(rows: Iterable[Row], columns: Mapping[str, str], overall: str = "Overall") -> dict[str, float]:
