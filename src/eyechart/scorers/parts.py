@@ -31,8 +31,13 @@ class PartsScorer(Scorer):
     def __post_init__(self) -> None:
         """Be of the kind that all parts are of."""
         first = next(iter(self.parts.values()))
-        for name in ("form", "extractors", "binary", "per_answer", "answer_column"):
+        for name in ("form", "extractors", "binary", "per_answer"):
             object.__setattr__(self, name, getattr(first, name))
+
+    @property
+    def reference(self) -> str:
+        """Return the column without which nothing can be scored, the same in all parts."""
+        return next(iter(self.parts.values())).reference
 
     def _of(self, row: Row) -> Scorer:
         return self.parts[part_name(row)]

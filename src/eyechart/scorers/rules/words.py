@@ -115,7 +115,7 @@ def niah(row: Row, text: str) -> Reading:
     """Compare an option's letter with its number (0 is A), where the category asks for one; else look for the words."""
     if as_text(row["category"]) in {"visual-reasoning", "find-image"}:
         said = re.sub(r"the answer is|\*", "", text.strip(".").lower()).split(".")[0].strip()
-        number = int(said) if said.isdigit() else ord(said) - ord("a") if len(said) == 1 else None
+        number = int(said[:9]) if said.isdigit() else ord(said) - ord("a") if len(said) == 1 else None
         return Reading(said, float(number is not None and number == int(float(as_text(row["answer"])))))
     said = vqa_normalize(text.strip("."))
     wanted = vqa_normalize(as_text(row["answer"]))
