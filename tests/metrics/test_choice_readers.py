@@ -87,3 +87,14 @@ def test_keys_become_letters_and_others_are_refused_or_counted():
     published = table(rows + wrong, url="https://example.org/X.tsv")
     assert published.table == [{"split": "none", "Overall": pytest.approx(2 / 3)}]
     assert [(n.kind, n.count) for n in published.scorer.notices(published.rows)] == [("keys_without_option", 1)]
+
+
+def test_the_strict_extractor_reads_options_and_leaves_the_rest_to_the_rule_of_the_benchmark():
+    rows = [{"index": i, "question": "?", "answer": "B", "prediction": r"so \boxed{B}"} for i in range(2)]
+    known = QuestionBenchmark("X", "X", "choice", "no", url="https://x.org", parameters={"reader": "boxed_or_stated"})
+
+    scored = score_rows([rows[0], rows[1] | PETS], known, extractor="strict")
+
+    assert [score.extracted for score in scored.scores] == ["B", "B"]
+    assert [score.rule for score in scored.scores] == ["boxed_or_stated", "boxed"]
+    assert scored.disagreement["differ"] == 0

@@ -94,7 +94,8 @@ class ChoiceScorer(Scorer):
 
     def _read(self, row: Row, answer: object) -> Extraction:
         options, text = options_of(row), as_text(answer)
-        if self.extractor != VLMEVAL or self.reader == VLMEVAL:
+        strict = self.extractor != VLMEVAL and options and self.reader not in SEVERAL  # it looks for one of the options
+        if strict or self.reader == VLMEVAL:
             return EXTRACTORS[self.extractor](answer, options)
         return Extraction(None if FAILED in text else READERS[self.reader](text, options, row), self.reader)
 
