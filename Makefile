@@ -84,6 +84,11 @@ many-jobs: $(DEV)/.done
 	$(DEV)/bin/python benchmarks/many_jobs.py
 .PHONY: many-jobs
 
+# Peak memory of loading InternVL from 1 GB of random weights: at most the network and one shard.
+internvl-memory: $(DEV)/.done
+	$(DEV)/bin/python benchmarks/internvl_memory.py
+.PHONY: internvl-memory
+
 INPUTS ?= 1000000
 fuzz: $(DEV)/.done
 	$(DEV)/bin/python benchmarks/fuzz.py --inputs $(INPUTS)

@@ -55,7 +55,7 @@ HEAVY = {
     "torch", "torchvision", "transformers", "open_clip", "onnxruntime", "ray", "sklearn", "scipy", "pyarrow", "mteb",
     "sentence_transformers", "huggingface_hub", "modelscope", "tensorflow_datasets", "httpx2", "rich", "jinja2",
 }  # fmt: skip
-NETWORKS = {"models/encoders/internvl_c.py"}
+NETWORKS = {"models/internvl/blocks.py", "models/internvl/network.py"}
 """They define torch modules, so they need torch at once; whoever uses them imports them inside a function."""
 MAY_PRINT = {"cli", "io/progress.py", "__main__"}
 PLUGIN = re.compile(r"eyechart(\.[a-z_]+)+:[A-Za-z_]+")
@@ -160,7 +160,8 @@ def test_heavy_libraries_are_imported_inside_functions(path):
 def test_networks_are_imported_inside_functions():
     modules = {f"eyechart.{name.removesuffix('.py').replace('/', '.')}" for name in NETWORKS}
     for path in FILES:
-        assert not modules & set(imports(path, top_level=True)), path
+        if str(path.relative_to(ROOT)) not in NETWORKS:
+            assert not modules & set(imports(path, top_level=True)), path
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))

@@ -56,14 +56,21 @@ def model_specs(
                 model.family,
                 model.name,
                 model.pretrained,
-                # A wrong digit is worse than a slow run, and amp is one flag away.
-                "fp32" if config.precision == "auto" else config.precision,
+                _precision(config, FAMILIES[role].load(model.family)),
                 config.device,
                 options,
                 access_of(config, role),
             )
         )
     return specs
+
+
+def _precision(config: Config, family: type) -> str:
+    """Resolve ``auto``: float32 (a wrong digit is worse than a slow run), unless a family knows better."""
+    if config.precision != "auto":
+        return config.precision
+    choose = getattr(family, "auto_precision", None)
+    return choose(config.device) if choose is not None else "fp32"
 
 
 def with_generation(config: Config, spec: ModelSpec, benchmark: str) -> ModelSpec:

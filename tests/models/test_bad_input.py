@@ -13,7 +13,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from eyechart.errors import MissingExtraError, ModelError, UnknownNameError, UsageError
+from eyechart.errors import MissingExtraError, ModelError, UsageError
 from eyechart.models.registry import GENERATORS, RERANKERS
 from eyechart.types import ModelSpec
 from support import zoo_open_clip
@@ -27,7 +27,7 @@ from support.zoo import TEXTS, load
     [
         ("open_clip", "open_clip", "pip install 'eyechart[open_clip]'"),
         ("transformers", "transformers", "pip install 'eyechart[transformers]'"),
-        ("internvl", "transformers", "pip install 'eyechart[transformers]'"),
+        ("internvl", "sentencepiece", "pip install 'eyechart[transformers]'"),
         ("sentence-transformers", "sentence_transformers", "pip install 'eyechart[sentence-transformers]'"),
         ("ja_clip", "japanese_clip", "pip install git+https://github.com/rinnakk/japanese-clip.git"),
     ],
@@ -167,12 +167,9 @@ def without(part, weights):
     save_file(kept, weights, {"format": "pt"})
 
 
-@pytest.mark.parametrize(
-    ("name", "part"), [("sentence-transformers-text", "layer.1."), ("internvl_c_retrieval_hf", "see_again")]
-)
-def test_missing_weights_are_not_made_up_behind_another_library(zoo, tmp_path, name, part):
-    spec, weights = copied(zoo, name, tmp_path)
-    without(part, weights)
+def test_missing_weights_are_not_made_up_behind_another_library(zoo, tmp_path):
+    spec, weights = copied(zoo, "sentence-transformers-text", tmp_path)
+    without("layer.1.", weights)
 
     with pytest.raises(ModelError, match=r"has no weights for \d+ parts of"):
         load(spec)
@@ -245,48 +242,6 @@ def test_code_in_a_model_folder_needs_trust(zoo):
         load(dataclasses.replace(zoo.case("remote-code").spec, options={}))
 
     assert "--trust-remote-code" in str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("name", "pretrained", "message"),
-    [
-        ("internvl_c_clasification", "x", "Did you mean internvl_c_classification"),
-        ("internvl_c_retrieval", "nowhere.pth", "There is no checkpoint"),
-        ("internvl_c_retrieval_hf", "./nowhere", "There is no folder"),
-        ("internvl_g_retrieval_hf", "OpenGVLab/InternVL-14B-224px", "--trust-remote-code"),
-    ],
-)
-def test_internvl_names_and_places(name, pretrained, message):
-    with pytest.raises((ModelError, UnknownNameError)) as error:
-        load(ModelSpec("internvl", name, pretrained))
-
-    assert message in str(error.value)
-
-
-def test_internvl_forms_are_not_mixed_up(zoo):
-    file, folder = (zoo.case(name).spec.pretrained for name in ("internvl_c_retrieval", "internvl_c_retrieval_hf"))
-
-    with pytest.raises(UsageError, match="Use --model internvl_c_retrieval_hf"):
-        load(ModelSpec("internvl", "internvl_c_retrieval", folder))
-    with pytest.raises(UsageError, match=r"Use --model internvl_c_retrieval\."):
-        load(ModelSpec("internvl", "internvl_c_retrieval_hf", file))
-
-
-def test_another_models_checkpoint_is_no_internvl(zoo, tmp_path):
-    shutil.copytree(
-        zoo.case("internvl_c_retrieval").parts[0].parent / "chinese_alpaca_lora_7b", tmp_path / "chinese_alpaca_lora_7b"
-    )
-    shutil.copy(zoo.case("open_clip").parts[0], tmp_path / "weights.pth")
-
-    with pytest.raises(ModelError, match=r"no InternVL-C checkpoint: it has no 'patch_embed.proj.weight'"):
-        load(ModelSpec("internvl", "internvl_c_retrieval", str(tmp_path / "weights.pth")))
-
-
-def test_an_internvl_file_without_its_tokenizer_says_where_to_get_it(zoo, tmp_path):
-    shutil.copy(zoo.case("internvl_c_retrieval").parts[0], tmp_path / "weights.pth")
-
-    with pytest.raises(ModelError, match="Put the folder chinese_alpaca_lora_7b"):
-        load(ModelSpec("internvl", "internvl_c_retrieval", str(tmp_path / "weights.pth")))
 
 
 def test_an_onnx_folder_that_lacks_a_file(tmp_path):

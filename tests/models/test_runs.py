@@ -146,7 +146,6 @@ def test_the_language_reaches_the_model(zoo, tmp_path):
 
 def test_internvls_command_runs_as_its_authors_print_it(zoo, place):
     shutil.copytree(zoo.case("internvl_c_classification").parts[0].parent, place / "pretrained")
-    (place / "pretrained" / "internvl_c_stand_in.pth").rename(place / "pretrained" / "internvl_c_13b_224px.pth")
     command = (
         'eval --model_type internvl --language "en" --task "zeroshot_classification" --dataset "wds/x" '
         "--dataset_root ./data/ --model internvl_c_classification "

@@ -47,6 +47,11 @@ def families_in(folder: Path, role: Role) -> list[str]:
     return sorted(found)
 
 
+def is_internvl(folder: Path) -> bool:
+    """Tell whether a folder is InternVL-14B-224px, whose name alone does not say what shall be done with it."""
+    return (folder / CONFIG).is_file() and "qllama_config" in read_json(folder / CONFIG)
+
+
 def sees(folder: Path) -> bool:
     """Tell whether the model in a folder takes images, by its files."""
     seen = any((folder / file).is_file() for file in (*FOLDERS["encoder"]["onnx"], OPEN_CLIP))

@@ -12,7 +12,7 @@ ENCODERS = Registry(
     "model type",
     {
         "api": "eyechart.models.encoders.api:ApiFamily",
-        "internvl": "eyechart.models.encoders.internvl:InternVLFamily",
+        "internvl": "eyechart.models.internvl.family:InternVLFamily",
         "ja_clip": "eyechart.models.encoders.ja_clip:JaClipFamily",
         "onnx": "eyechart.models.onnx.encoder:OnnxFamily",
         "open_clip": "eyechart.models.encoders.open_clip:OpenClipFamily",

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from eyechart.errors import ModelError, UsageError, unknown_name
-from eyechart.models.folders import families_in, sees
+from eyechart.models.folders import families_in, is_internvl, sees
 from eyechart.models.registry import FAMILIES, OWN_GENERATORS
 from eyechart.plugins import PYTHON
 from eyechart.types import Role
@@ -118,6 +118,11 @@ def _by_folder(asked: _Asked) -> Iterator[str]:
     folder = Path(asked.name)
     if not folder.is_dir():
         return
+    if asked.role == "encoder" and is_internvl(folder):
+        raise UsageError(
+            f"{folder} holds InternVL-C and InternVL-G, for classification and for retrieval.",
+            advice=f"Say which: --model internvl_g_retrieval_hf --pretrained {folder} (or c, or classification).",
+        )
     families = [*families_in(folder, asked.role), *(["api"] if asked.address else [])]
     if not families:
         raise UsageError(

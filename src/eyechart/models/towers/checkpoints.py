@@ -87,14 +87,6 @@ def read_state(path: Path) -> dict[str, torch.Tensor]:
     return {name.removeprefix("module."): tensor for name, tensor in state.items()}
 
 
-def load_strictly(model: torch.nn.Module, state: dict[str, torch.Tensor], what: str) -> None:
-    """Put weights into a model; a key too many, too few or of another shape is an error that names it."""
-    try:
-        model.load_state_dict(state, assign=True)
-    except RuntimeError as error:
-        raise load_error(what, error) from error
-
-
 @contextmanager
 def whole_weights(source: str, unused: str = "") -> Iterator[list[str]]:
     """Refuse weights that do not fit or are not there, whichever library loads them through transformers meanwhile.
@@ -122,7 +114,7 @@ def whole_weights(source: str, unused: str = "") -> Iterator[list[str]]:
         _check_adapter(model, source, Path(str(args[0])))
         spare = sorted(name for name in info["unexpected_keys"] if not name.endswith(DERIVED))
         if spare:
-            notes.append(f"{len(spare)} weights of the checkpoint have no place in the model ({_some(spare)}).")
+            notes.append(f"{len(spare)} weights of the checkpoint have no place in the model ({some(spare)}).")
         return model
 
     with _ONE_AT_A_TIME, quiet_transformers():
@@ -152,7 +144,7 @@ def _check_loaded(source: str, kind: str, info: Mapping[str, Any]) -> None:
     if info["missing_keys"]:
         raise ModelError(
             f"{source} has no weights for {len(info['missing_keys'])} parts of {kind} "
-            f"({_some(sorted(info['missing_keys']))}).",
+            f"({some(sorted(info['missing_keys']))}).",
             advice="They would be random. A checkpoint with all parts of this architecture is needed.",
         )
 
@@ -171,9 +163,9 @@ def _other_architecture(what: str, text: str) -> ModelError:
     )
     parts = []
     if missing:
-        parts.append(f"it lacks {_some(missing)}")
+        parts.append(f"it lacks {some(missing)}")
     if unexpected:
-        parts.append(f"it has {_some(unexpected)}, which the model has not")
+        parts.append(f"it has {some(unexpected)}, which the model has not")
     if shapes:
         name, found, wanted = shapes[0]
         parts.append(f"{len(shapes)} weights have another shape ({name}: {found}, the model has {wanted})")
@@ -183,7 +175,8 @@ def _other_architecture(what: str, text: str) -> ModelError:
     )
 
 
-def _some(names: Iterable[str]) -> str:
+def some(names: Iterable[str]) -> str:
+    """Write the first few names of a list out."""
     listed = list(names)
     more = f" and {len(listed) - SHOWN} more" if len(listed) > SHOWN else ""
     return f"{', '.join(listed[:SHOWN])}{more}"
@@ -236,6 +229,7 @@ _DAMAGE = (
 """What readers raise for bytes that make no sense."""
 _DAMAGED = (
     "PytorchStreamReader",
+    r"\[Errno 22\]",  # torch looks for the end of an archive where there is none
     "invalid load key",
     "failed finding central directory",
     "unpickling stack",

@@ -1,9 +1,9 @@
 """SentencePiece vocabularies as SentencePiece reads them.
 
 transformers 5 rebuilds most of them with another library. That gives the same tokens for ordinary vocabularies, but not
-for one with pieces that were appended later (Chinese behind LLaMA's, as InternVL has it; symbols of one's own), nor for
-one of the other algorithm than the class expects. Both are asked the same texts when a model is loaded. If they
-disagree, the tokens are SentencePiece's.
+for one with pieces that were appended later (Chinese behind LLaMA's, symbols of one's own), nor for one of the other
+algorithm than the class expects. Both are asked the same texts when a model is loaded. If they disagree, the tokens are
+SentencePiece's.
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""InternVL-C and InternVL-G: one network for both forms of checkpoint, its weights, its tokens."""
