@@ -13,6 +13,7 @@ from eyechart.errors import DataError, UsageError
 from eyechart.metrics.texts.letters import READERS
 from eyechart.scorers import scorer_of
 from eyechart.scorers.choices import TABLES
+from eyechart.vlm import build_dataset
 from support.vlm_data import write_benchmark
 
 ROOT = Path(__file__).parents[2]
@@ -34,7 +35,7 @@ def test_digests_are_those_of_the_original():
     known = known_benchmarks()
 
     assert {name: known[name].md5 for name in known if DIGESTS.get(name)} == {
-        name: DIGESTS[name] for name in known if DIGESTS.get(name)
+        name: DIGESTS[name].lower() for name in known if DIGESTS.get(name)
     }
 
 
@@ -94,3 +95,16 @@ def test_info_tells_what_is_known_of_a_benchmark(capsys):
     assert "MMMB_pt" in said
     assert "join the files" in said
     assert "visual logical reasoning" in said
+
+
+def test_the_surface_of_the_original_says_the_same(lmu_data, tmp_path, caplog):
+    refused = next(iter(refused_benchmarks()))
+    write_benchmark(lmu_data / "MMStar.tsv", ROWS)
+    beside = write_benchmark(tmp_path / f"{refused}.tsv", ROWS)
+
+    build_dataset("MMStar")
+    build_dataset(str(beside))
+    assert "not the published file of MMStar" in caplog.messages[0]
+    assert "scored by the general rules" in caplog.messages[1]
+    with pytest.raises(UsageError, match=f"{refused} is not scored"):
+        build_dataset(refused)

@@ -19,7 +19,7 @@ from eyechart.datasets.questions.own_classes import by_scorer
 from eyechart.datasets.questions.own_tables import benchmark_of, with_metric
 from eyechart.datasets.questions.prompts import build_prompt, fill_questions
 from eyechart.datasets.questions.question_table import QuestionTable
-from eyechart.datasets.questions.reader import known_file, parts_of, read_known
+from eyechart.datasets.questions.reader import borrowed_name, known_file, other_file, parts_of, read_known
 from eyechart.datasets.questions.rows import Record, as_record, as_table, with_columns
 from eyechart.datasets.questions.tsv import read_tsv
 from eyechart.errors import unknown_name
@@ -88,6 +88,10 @@ class ImageBaseDataset:
         questions = QuestionTable(dataset, table, file=self.file, skip_noimg=skip_noimg)
         if known is not None and known.parameters.get("image_size"):
             questions.add_image_sizes()
+        if self.file is not None:
+            questions.notices.extend(borrowed_name(dataset))
+        elif known is not None and class_for(known) is type(self) and self.table_file is not None:
+            questions.notices.extend(other_file(known, self.table_file))
         return questions
 
     @classmethod
@@ -114,7 +118,8 @@ class ImageBaseDataset:
             known = known_benchmarks().get(dataset)
             url = self.DATASET_URL.get(dataset)
             if known is not None and class_for(known) is type(self):
-                return read_tsv(known_file(known))
+                self.table_file = known_file(known)
+                return read_tsv(self.table_file)
             if not url:
                 raise unknown_name("benchmark", dataset, self.supported_datasets(), advice=f"Or put it at {path}.")
             fetch(url, path, self.DATASET_MD5.get(dataset, ""))

@@ -194,7 +194,7 @@ def _members(family: Mapping[str, Any]) -> Iterator[QuestionBenchmark]:
             asking=Asking(**family["asking"]) if "asking" in family else form.asking,
             kind=family.get("kind", form.kind),
             url=url,
-            md5=md5,
+            md5=md5.lower(),
             metric=family.get("metric", ""),
             answers=family.get("answers", True),
             about=family.get("about", ""),

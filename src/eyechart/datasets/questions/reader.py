@@ -41,15 +41,20 @@ def find_questions(name: str) -> tuple[str, str] | None:
     """
     if name in question_names():
         return name, ""
+    refuse_unscored(name)
+    if name.startswith(PYTHON):
+        return split_own(name, "benchmark")[1], name
+    path = table_file(name)
+    return (path.stem, str(path)) if path is not None and is_question_table(read_header(path)) else None
+
+
+def refuse_unscored(name: str) -> None:
+    """Refuse a benchmark that VLMEvalKit knows and that is not scored here, with the reason."""
     if name in refused_benchmarks():
         raise UsageError(
             f"{name} is not scored: {refused_benchmarks()[name]}.",
             advice=f"To score its table by the general rules all the same, give the file: path/to/{name}.tsv.",
         )
-    if name.startswith(PYTHON):
-        return split_own(name, "benchmark")[1], name
-    path = table_file(name)
-    return (path.stem, str(path)) if path is not None and is_question_table(read_header(path)) else None
 
 
 def open_questions(spec: DatasetSpec) -> QuestionDataset:
@@ -70,11 +75,11 @@ def open_questions(spec: DatasetSpec) -> QuestionDataset:
         raise DataError(f"There is no table {path}.", advice="Check the path.")
     dataset_class = class_of(read_header(path), path)
     table = read_questions(spec.name, path, dataset_class == "CustomCaptionDataset")
-    table.notices.extend(_borrowed_name(spec.name))
+    table.notices.extend(borrowed_name(spec.name))
     return QuestionDataset(_info(spec, path, benchmark_of(spec.name, dataset_class, table.data)), lambda: table)
 
 
-def _borrowed_name(name: str) -> list[Notice]:
+def borrowed_name(name: str) -> list[Notice]:
     """Say that a table has a benchmark's name but is not scored by its rules."""
     if name not in {*known_benchmarks(), *refused_benchmarks()}:
         return []
@@ -85,7 +90,7 @@ def _borrowed_name(name: str) -> list[Notice]:
 def _open_known(known: QuestionBenchmark, spec: DatasetSpec) -> QuestionDataset:
     offline = bool(spec.options.get("offline"))
     paths = {part.name: known_file(part, offline=offline) for part in parts_of(known)}
-    source = Path(*{path.parent for path in paths.values()}) if known.parts else paths[known.name]
+    source = lmu_data_root() if known.parts else paths[known.name]
     return QuestionDataset(_info(spec, source, known), partial(read_known, known, paths))
 
 
@@ -103,14 +108,20 @@ def read_known(known: QuestionBenchmark, paths: Mapping[str, Path]) -> QuestionT
 def _read_published(known: QuestionBenchmark, path: Path) -> QuestionTable:
     """Read the table of a benchmark of the catalogue, and say if it is not the published one."""
     table = read_questions(known.name, path, known.kind == "Caption", known.columns)
-    with path.open("rb") as stream:
-        md5 = hashlib.file_digest(stream, partial(hashlib.md5, usedforsecurity=False)).hexdigest()
-    if known.md5 and md5 != known.md5:
-        text = f"{path} is not the published file of {known.name} (its MD5 differs): numbers cannot be compared."
-        table.notices.append(Notice("other_file", 1, text))
+    table.notices.extend(other_file(known, path))
     if known.parameters.get("image_size"):
         table.add_image_sizes()
     return table
+
+
+def other_file(known: QuestionBenchmark, path: Path) -> list[Notice]:
+    """Say that a file is not the published one of its name."""
+    with path.open("rb") as stream:
+        md5 = hashlib.file_digest(stream, partial(hashlib.md5, usedforsecurity=False)).hexdigest()
+    if not known.md5 or md5 == known.md5:
+        return []
+    text = f"{path} is not the published file of {known.name} (its MD5 differs): numbers cannot be compared."
+    return [Notice("other_file", 1, text)]
 
 
 def known_file(known: QuestionBenchmark, *, offline: bool = False) -> Path:
