@@ -44,6 +44,8 @@ def chart_answer(row: Row, text: str, *, tolerance: float = 0.05) -> Reading:
     """Compare as ChartQAPro does: item by item; years and the like exactly, numbers within 5 %, texts by ANLS."""
     target = text_list(row["answer"])[-1].strip(".").strip("\n")
     said = text.strip(".").strip("\n")
+    if said.strip().lower() == target.strip().lower():
+        return Reading(said, float(bool(said.strip())))
     flags = text_list(row.get("year"))
     if as_text(row.get("question_type")) == "Conversational":
         flags = flags[-1:]
@@ -76,9 +78,9 @@ def _chart_item(target: str, said: str, tolerance: float, *, exact: bool) -> flo
         if not numbers[0]:
             return float(numbers[1] == 0)
         return float(abs(numbers[1] - numbers[0]) / abs(numbers[0]) <= tolerance)
-    left, right = wanted.lower(), found.lower()
+    left, right = (" ".join(text.lower().split()) for text in (wanted, found))
     near = 1 - edit_distance(left, right) / max(len(left), len(right), 1)
-    return near if near >= 0.5 else 0.0
+    return near if near > 0.5 else 0.0
 
 
 def _number(text: str) -> float | None:

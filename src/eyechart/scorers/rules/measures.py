@@ -37,8 +37,8 @@ def observed(row: Row, text: str) -> Reading:
             return Reading(None, 0.0)
         read = max(options, key=lambda option: _common(said.strip().lower(), option.strip().lower()))
         return Reading(read, float(read == target.replace('"', "")))
-    number = next((float(value) for word, value in _WORDS.items() if word in said.lower()), _number(said))
-    return Reading(said, float(number is not None and number == float(target)))
+    count = next((str(value) for word, value in _WORDS.items() if word in said.lower()), said.strip())
+    return Reading(said, float(re.fullmatch(r"[-+]?\d{1,12}", count) is not None and int(count) == float(target)))
 
 
 def _field(text: str) -> str:

@@ -114,8 +114,9 @@ def _digits(text: str) -> str:
 def niah(row: Row, text: str) -> Reading:
     """Compare an option's letter with its number (0 is A), where the category asks for one; else look for the words."""
     if as_text(row["category"]) in {"visual-reasoning", "find-image"}:
-        said = re.sub(r"the answer is|\*", "", text.strip(".").lower()).split(".")[0].strip()
-        number = int(said[:9]) if said.isdigit() else ord(said) - ord("a") if len(said) == 1 else None
+        bare = text.strip(".")
+        said = bare if bare.isdigit() else re.sub(r"the answer is|\*", "", bare.lower()).split(".")[0].strip()
+        number = int(said[:9]) if bare.isdigit() else ord(said) - ord("a") if len(said) == 1 else None
         return Reading(said, float(number is not None and number == int(float(as_text(row["answer"])))))
     said = vqa_normalize(text.strip("."))
     wanted = vqa_normalize(as_text(row["answer"]))
