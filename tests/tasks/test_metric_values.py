@@ -51,6 +51,7 @@ NO_MEANS = {
     "f1_macro", "ece", "mean_average_precision", "nmi", "ari", "spearman", "pearson",
     "knn_f1_macro", "lp_f1_macro", "mean_recall@1", "mean_recall@5", "mean_recall@10",
     "image_retrieval_median_rank", "text_retrieval_median_rank", "Bleu_1", "Bleu_2", "Bleu_3", "Bleu_4",
+    "main_score",  # MTEB's own figure, as it rounds it
 }  # fmt: skip
 
 

@@ -204,7 +204,7 @@ class TestCollections:
             "hit_rate_at_1",
             "recall_at_1",
         ]
-        assert len(search(root, tmp_path, metrics="full").metrics) == 36
+        assert len(search(root, tmp_path, metrics="full").metrics) == 42  # six, each at seven k
 
     def test_a_broken_image_leaves_its_items_out_and_is_counted(self, tmp_path):
         root = write_collection(

@@ -13,7 +13,6 @@ from eyechart.config import make_config
 from eyechart.datasets.resolve import resolve_dataset
 from eyechart.datasets.text_collection import write_collection
 from eyechart.engine.worker import missing_images
-from eyechart.errors import UsageError
 from eyechart.models.access import Access
 from eyechart.plan import plan_jobs
 from eyechart.results import read_result
@@ -139,9 +138,11 @@ def test_a_task_of_mteb_is_a_dataset(local_task, here):
     assert result.metrics == same.metrics
 
 
-def test_a_task_of_mteb_has_no_limit(local_task):
-    with pytest.raises(UsageError, match="limit does not apply"):
-        evaluate(dataset=["mteb/ClipartSTS"], model=[minilm()], model_type="sentence-transformers", limit=5)
+def test_a_limit_makes_another_benchmark_of_an_mteb_task_and_the_result_says_so(local_task):
+    [result] = evaluate(dataset=["mteb/ClipartSTS"], model=[minilm()], model_type="sentence-transformers", limit=5)
+
+    assert result.job["limit"] == 5
+    assert [notice["count"] for notice in result.notices if notice["kind"] == "limited"] == [5]
 
 
 def test_a_folder_is_recognised_by_whether_its_items_are_images(texts, here):
