@@ -4,12 +4,14 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from functools import partial
 from operator import itemgetter
 from statistics import fmean
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from eyechart.metrics.cells import Row, as_score, as_text, is_missing
 from eyechart.metrics.circular import row_index
 
 Rows = Sequence[Row]
+Table = Any
+"""A benchmark's own table: a mapping, or a list of lines."""
 Key = TypeVar("Key", bound=Hashable)
 
 
@@ -82,3 +84,8 @@ def percentages(rows: Rows) -> dict[str, float]:
     """Return the mean score in percent: `Overall`, each category and each l2-category."""
     groups = by_column(rows, "category", "l2-category")
     return {"Overall": 100 * mean(rows)} | {name: 100 * mean(members) for name, members in groups}
+
+
+def hit(row: Row) -> int:
+    """Count a row that scored anything."""
+    return int(as_score(row["score"]) > 0)

@@ -1,15 +1,12 @@
-"""The tables of benchmarks scored by a rule: means of scores over groups of rows, in the form that each has."""
+"""Tables that many benchmarks have: means of scores over groups of rows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from eyechart.metrics.cells import Row, as_score, as_text
-from eyechart.scorers.own_shapes import OWN_SHAPES
-from eyechart.scorers.tables import Rows, all_right, by_column, grouped, mean, need
-
-Table = Any
+from eyechart.scorers.tables import Rows, Table, all_right, by_column, grouped, mean, need
 
 
 def groups(
@@ -111,16 +108,3 @@ def in_fours(rows: Iterable[Row], *, fixed: Sequence[str], total: str = "total",
         hits.setdefault(as_text(four[-1]["category"]), []).append(right)
         hits[total].append(right)
     return {name: sum(values) / len(values) if values else None for name, values in hits.items()}
-
-
-SHAPES: dict[str, Callable[..., Table]] = {
-    "groups": groups,
-    "records": records,
-    "per_group": per_group,
-    "counted": counted,
-    "tallied": tallied,
-    "whole_groups": whole_groups,
-    "in_fours": in_fours,
-    **OWN_SHAPES,
-}
-"""Forms of tables by name."""
