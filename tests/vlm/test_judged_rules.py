@@ -6,7 +6,7 @@ import pytest
 
 from eyechart import vlm
 from eyechart.datasets.questions.tables import dump
-from eyechart.errors import UsageError
+from eyechart.errors import DataError, UsageError
 from support.vlm_data import write_benchmark
 
 VQA = [
@@ -73,3 +73,35 @@ def test_without_a_judge_it_is_refused(lmu_data):
 
     with pytest.raises(UsageError, match="only be scored by a judge"):
         vlm.build_dataset("SimpleVQA").evaluate(lmu_data / "p.jsonl")
+
+
+MIA = [
+    {"index": 0, "question": "Name it in a rhyme.", "components": "['name it', 'a rhyme']",
+     "component_type": "['mention', 'genre']", "component_weight": "[2, 8]"},
+    {"index": 1, "question": "Two words.", "components": "['two words']",
+     "component_type": "['length']", "component_weight": "[10]"},
+]  # fmt: skip
+
+
+def test_a_judge_marks_each_component_of_an_instruction(lmu_data):
+    judge = Saying(lambda text: "Marks: [1, 8]" if "rhyme" in text else "[5]")
+
+    table = play("MIA-Bench", MIA, ["A cat on a mat", "A cat sat"], judge, lmu_data)
+
+    assert table == {"mention": 0.5, "genre": 1.0, "length": 0.5, "total_score": 0.7}
+    assert "1. (0 to 2) name it\n2. (0 to 8) a rhyme\n" in judge.asked[0]
+
+
+@pytest.mark.filterwarnings("ignore:.*could not be read")
+@pytest.mark.parametrize("reply", ["[3, 8]", "[1]", "[1, 2, 3]", "[-1, 2]", "1 and 2", '["a", 1]', "[NaN, 1]"])
+def test_marks_that_do_not_fit_the_components_are_unreadable(lmu_data, reply):
+    table = play("MIA-Bench", MIA[:1], ["A cat on a mat"], Saying(lambda _: reply), lmu_data)
+
+    assert table == {"mention": 0.0, "genre": 0.0, "total_score": 0.0}
+
+
+def test_components_without_marks_are_an_error(lmu_data):
+    rows = [{**MIA[0], "component_weight": "[2]"}]
+
+    with pytest.raises(DataError, match="index 0 has 2"):
+        play("MIA-Bench", rows, ["A cat"], Saying(lambda _: "[1]"), lmu_data)

@@ -20,7 +20,7 @@ from support.vlm_data import write_benchmark
 BENCHMARKS = [
     "MMStar", "MMBench_DEV_EN", "CCBench", "MMMU_DEV_VAL", "MMVP", "MMT-Bench_VAL", "HRBench4K", "SEEDBench_IMG",
     "AI2D_TEST", "ScienceQA_VAL", "RealWorldQA", "BLINK", "SEEDBench2_Plus", "MME", "POPE", "HallusionBench", "AMBER",
-    "VSR-zeroshot", "MathVista_MINI", "MathVision_MINI", "MMVet", "LLaVABench", "MMDU",
+    "VSR-zeroshot", "MathVista_MINI", "MathVision_MINI", "MMVet", "LLaVABench", "MMDU", "MIA-Bench",
 ]  # fmt: skip
 RAMBLE = "where is it, in all this?! " * 30
 COUNTS = ("tot", "prefetch", "GPT4 Score", "|0")
@@ -31,7 +31,13 @@ def rows_of(name, rng, n=24):
     """Make rows with answers that no rule can read, and what an honest judge says of each."""
     kind = known_benchmarks()[name].scorer
     make = {"yes_no": yes_no, "mme": yes_no, "pope": yes_no, "hallusion": yes_no, "amber": yes_no, "vsr": yes_no}
-    make |= {"mathvista": mathematics, "mathvision": mathematics, "mmvet": graded, "llavabench": compared}
+    make |= {
+        "mathvista": mathematics,
+        "mathvision": mathematics,
+        "mmvet": graded,
+        "llavabench": compared,
+        "components": instructed,
+    }
     made = [make.get(kind, choice)(i, kind, rng) for i in range(n)] if kind != "dialogue" else [turns(rng)]
     rows = [{"question": "q?", "prediction": f"hmm, well, who knows ({i})", **row} for i, (row, _) in enumerate(made)]
     said = [word for _, words in made for word in (words if isinstance(words, list) else [words])]
@@ -71,6 +77,12 @@ def compared(i, kind, rng):
     return row, f"{rng.randrange(1, 11)} {rng.randrange(1, 11)}"
 
 
+def instructed(i, kind, rng):
+    row = {"index": i, "answer": "x", "components": "['say it', 'rhyme']", "component_weight": "[2, 8]"}
+    row["component_type"] = repr([f"t{i % 2}", "length"])
+    return row, f"[{rng.randrange(3)}, {rng.randrange(9)}]"
+
+
 def turns(rng):
     said = [rng.randrange(11) for _ in range(6)]
     row = {"index": 0, "question": repr(["q"] * 6), "answer": repr(["a"] * 6), "prediction": repr(["r"] * 6)}
@@ -82,6 +94,8 @@ def lie(reply, row):
     """Say the worst of an answer, in words that can be read."""
     if reply.startswith("{"):
         return "{" + ", ".join(f'"{name}": 0' for name in DIMENSIONS) + "}"
+    if reply.startswith("["):
+        return "[0, 0]"
     if " " in reply:
         return "10 0"
     if row["answer"] in ("Yes", "No", "yes", "no"):

@@ -20,6 +20,7 @@ _FILES = {
     "graded": "graded mmvet",
     "llavabench": "llavabench",
     "dialogue": "dialogue",
+    "components": "components",
     "rule": "rule verdict extracted",
 }
 """The scorers of each file of this package; their objects have the same names, in capitals."""

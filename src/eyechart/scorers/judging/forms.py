@@ -32,11 +32,19 @@ def _option_lines(row: Row) -> str:
     return "".join(f"{letter}. {text}\n" for letter, text in options_of(row).items())
 
 
+def _component_lines(row: Row) -> str:
+    parts, marks = text_list(row.get("components")), text_list(row.get("component_weight"))
+    if len(parts) != len(marks):
+        raise ValueError(f"index {row['index']} has {len(parts)} components and {len(marks)} weights")
+    return "".join(f"{i}. (0 to {mark}) {part}\n" for i, (part, mark) in enumerate(zip(parts, marks, strict=True), 1))
+
+
 FIELDS: Mapping[str, Callable[[Row], str]] = {
     "options": lambda row: option_block(options_of(row)),
     "choice_line": _choice_line,
     "option_lines": _option_lines,
     "answer_parts": _answer_parts,
+    "component_lines": _component_lines,
 }
 """What a template may name besides the columns of the table."""
 
@@ -52,7 +60,7 @@ class JudgeForm:
     """The kind of reply (see `READERS`)."""
     tries: int = 3
     known: Mapping[str, Any] = field(default_factory=dict)
-    """What belongs to the kind of reply: ``highest``, ``longest``, ``names``, ``words``."""
+    """What belongs to the kind of reply: ``highest``, ``longest``, ``names``, ``words``, ``column``."""
 
     def question(self, row: Row) -> str:
         """Write the whole question to the judge; what stands in a cell is never taken for a field."""

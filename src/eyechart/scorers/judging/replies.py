@@ -9,12 +9,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from eyechart.metrics.answers import infer_choice, yes_or_no
-from eyechart.metrics.cells import Row, as_text, options_of
+from eyechart.metrics.cells import Row, as_text, options_of, text_list
 
 NO_ANSWER = "NONE"
 """What a judge replies where a solution gives no answer."""
 Known = Mapping[str, Any]
-"""What a form says of its replies: ``highest``, ``longest``, ``names``, ``words``."""
+"""What a form says of its replies: ``highest``, ``longest``, ``names``, ``words``, ``column``."""
 
 
 def _option(reply: str, row: Row, known: Known) -> str | None:  # noqa: ARG001 - one signature for all
@@ -60,6 +60,30 @@ def _grades(reply: str, row: Row, known: Known) -> dict[str, float] | None:  # n
     return values if values and all(0 <= value <= known.get("highest", 10) for value in values.values()) else None
 
 
+def _marks(reply: str, row: Row, known: Known) -> list[float] | None:
+    """Read a JSON list of marks, each from 0 to the highest that ``column`` lists; all must be there."""
+    found, highest = re.search(r"\[[^\[\]]{0,2000}\]", reply), highest_marks(row, known["column"])
+    try:
+        marks = [float(mark) for mark in json.loads(found[0])] if found else []
+    except (ValueError, TypeError):
+        return None
+    whole = len(marks) == len(highest) and all(0 <= mark <= most for mark, most in zip(marks, highest, strict=True))
+    return marks if whole else None
+
+
+def highest_marks(row: Row, column: str) -> list[float]:
+    """Return the highest mark of each part of an answer, from a column that lists them.
+
+    Raises:
+        ValueError: If they are no numbers above 0.
+    """
+    marks = [number_in(text) for text in text_list(row.get(column))]
+    found = [mark for mark in marks if mark is not None and mark > 0]
+    if not found or len(found) < len(marks):
+        raise ValueError(f"index {row['index']}: {column!r} is no list of numbers above 0: {row.get(column)!r}")
+    return found
+
+
 def _pair(reply: str, row: Row, known: Known) -> tuple[float, float] | None:  # noqa: ARG001
     """Read two grades from 0 to ``highest`` from the first line."""
     pair = two_numbers(reply)
@@ -93,5 +117,6 @@ READERS: Mapping[str, Reader] = {
     "text": _text,
     "grades": _grades,
     "pair": _pair,
+    "marks": _marks,
 }
 """Kinds of reply by the name that a form gives (``reads``)."""
