@@ -16,8 +16,8 @@ from support.vlm_data import image_cell
 FOLDER = Path(__file__).parent.parent / "data" / "vlm_scores"
 
 
-def score_cases(kind: str) -> dict[str, dict[str, Any]]:
-    """Read the cases of one file, by the benchmark's name."""
+def score_cases(kind: str) -> Any:
+    """Read the cases of one file: by the name of the benchmark, or a list."""
     return json.loads((FOLDER / f"{kind}.json").read_text(encoding="utf-8"))
 
 

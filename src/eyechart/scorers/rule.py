@@ -35,7 +35,7 @@ class RuleScorer(Scorer):
         """Compare by the rule."""
         name, rule = self.rule
         read = rule(row, as_text(answer))
-        lost = not read.score and (read.extracted is None or not as_text(answer).strip())
+        lost = read.score == 0 and (read.extracted is None or not as_text(answer).strip())
         return Score(read.extracted, UNDECIDED if lost else name, read.score, {**read.grades, **read.facts})
 
     def assume(self, row: Row, rule: str, *, right: bool = False) -> Score:

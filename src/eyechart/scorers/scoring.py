@@ -11,10 +11,12 @@ from typing import Any
 from eyechart.datasets.questions.benchmarks import QuestionBenchmark
 from eyechart.errors import DataError, UsageError, unknown_name
 from eyechart.metrics.cells import Row, as_text
+from eyechart.metrics.texts.page_words import ADVICE
 from eyechart.scorers import scorer_of
 from eyechart.scorers.judging import Judge, JudgeForm
 from eyechart.scorers.judging.panel import majority
 from eyechart.scorers.scorer import CUT, FAILED, LOST, NOT_NEEDED, UNDECIDED, UNREADABLE, Score, Scorer
+from eyechart.types import Notice
 
 EXACT = "exact_matching"
 """The name of scoring without a judge, as VLMEvalKit calls it."""
@@ -85,6 +87,13 @@ class Scored:
     def rules(self) -> dict[str, int]:
         """Count the answers by the rule that decided them."""
         return dict(Counter(score.rule for score in self.scores).most_common())
+
+    @property
+    def left_out(self) -> list[Notice]:
+        """Say how many answers cannot be compared in every respect, and which library is missing for it."""
+        named = Counter(score.grades["needs"] for score in self.scores if score.grades and score.grades.get("needs"))
+        text = "{} answers need {} to be compared: numbers that depend on it are left out ({})."
+        return [Notice("left_out_answers", count, text.format(count, name, ADVICE)) for name, count in named.items()]
 
     @property
     def lost(self) -> dict[str, str]:

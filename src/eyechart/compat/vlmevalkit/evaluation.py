@@ -61,6 +61,8 @@ def evaluate_file(table: QuestionTable, benchmark: QuestionBenchmark, eval_file:
     if unread:
         lost = f"{unread} verdicts of the judge {scored.decided_by} could not be read"
         warnings.warn(f"{lost}: these answers count as wrong.", stacklevel=2)
+    for notice in scored.left_out:
+        warnings.warn(notice.message, stacklevel=2)
     _write(scored, eval_file)
     return RowTable(scored.table) if isinstance(scored.table, list) else scored.table
 

@@ -17,7 +17,8 @@ class Node:
     """A labelled node with children in order."""
 
     label: str
-    text: str = ""
+    text: Sequence[str] = ""
+    """Letters; of a table's cell also tags, each of which counts as one."""
     children: list[Node] = field(default_factory=list)
 
 
@@ -95,6 +96,10 @@ def _roots(first: Sequence[int]) -> list[int]:
     return sorted(last.values())
 
 
+_VOID = frozenset({"br", "col", "hr", "img", "input", "wbr"})
+"""Tags without an end."""
+
+
 class _TableReader(HTMLParser):
     """Reads the first table: its rows and cells as nodes, a cell's text and tags as its text."""
 
@@ -102,55 +107,70 @@ class _TableReader(HTMLParser):
         super().__init__(convert_charrefs=True)
         self.table: Node | None = None
         self.open: list[Node] = []
-        self.cell: Node | None = None
+        self.cell: list[str] | None = None
+        self.tags = 0
+        """How many tags there are, those in cells too."""
         self.done = False
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if self.done or (self.table is None and tag != "table"):
             return
+        if self.cell is not None and tag in {"td", "tr"}:
+            self.handle_endtag("td")  # a cell whose end is not written ends where the next one begins
+        self.tags += 1
         if self.cell is not None:
-            self.cell.text += f"<{tag}>"
+            self.cell.append(f"<{tag}>")
+            if tag in _VOID:
+                self.cell.append(f"</{tag}>")
             return
+        if tag == "tr" and self.open and self.open[-1].label == "tr":
+            self.open.pop()
         given = dict(attrs)
         spans = f"{given.get('colspan') or 1},{given.get('rowspan') or 1}" if tag == "td" else ""
-        node = Node(f"{tag}{spans}")
+        cell: list[str] = []
+        node = Node(f"{tag}{spans}", cell)
         if self.open:
             self.open[-1].children.append(node)
         else:
             self.table = node
         if tag == "td":
-            self.cell = node
-        else:
+            self.cell = cell
+        elif tag not in _VOID:
             self.open.append(node)
 
     def handle_endtag(self, tag: str) -> None:
         if self.cell is not None:
-            if tag == "td":
+            if tag in {"td", "tr", "table"}:
                 self.cell = None
-            else:
-                self.cell.text += f"</{tag}>"
+            elif tag not in _VOID:
+                self.cell.append(f"</{tag}>")
+            if tag == "td":
+                return
+        if self.cell is None and tag == "table" and self.open:
+            self.done, self.open = True, []
         elif self.open and self.open[-1].label == tag:
             self.open.pop()
             self.done = not self.open
 
     def handle_data(self, data: str) -> None:
         if self.cell is not None:
-            self.cell.text += data
+            self.cell.extend(data)
 
 
-def read_table(html: str) -> Node | None:
-    """Return the first table of a text as a tree, or None."""
+def read_table(html: str) -> tuple[Node | None, int]:
+    """Return the first table of a text as a tree, or None, and how many tags it holds."""
     reader = _TableReader()
     reader.feed(html)
-    return reader.table
+    reader.close()
+    return reader.table, reader.tags - 1
 
 
 def table_similarity(said: str, target: str) -> float:
     """Return TEDS: 1 minus the edit distance of two HTML tables over the larger number of nodes."""
-    first, second = read_table(said), read_table(target)
+    (first, inside), (second, other) = read_table(said), read_table(target)
     if first is None or second is None:
         return 0.0
-    nodes = max(count(first), count(second)) - 1
+    nodes = max(inside, other)
     return 1 - tree_distance(first, second, _cell_change) / nodes if nodes else 1.0
 
 

@@ -14,7 +14,7 @@ RELAXED_TOLERANCE = 0.05
 _NEGATIVE = re.compile(r"- ?\.?\d")
 
 
-def edit_distance(first: str, second: str) -> int:
+def edit_distance(first: Sequence[str], second: Sequence[str]) -> int:
     """Return the Levenshtein distance, by Myers' bit-parallel algorithm: a table column is one integer."""
     pattern, text = sorted((first, second), key=len)
     if not pattern:

@@ -14,7 +14,8 @@ class Reading:
     """What a rule took for the answer, and how right it is."""
 
     extracted: str | None
-    score: float
+    score: float | None
+    """None where it has no score, as it needs a library that is not installed (``needs`` in the facts)."""
     grades: Mapping[str, float] = field(default_factory=dict)
     """How right it is in other respects, from 0 to 1."""
     facts: Mapping[str, Any] = field(default_factory=dict)
@@ -33,6 +34,7 @@ _FILES = {
     "pages": "page_answer page_text long_context",
     "graphs": "graph_answer",
     "structures": "chart_structure ocr_part",
+    "ocr_tasks": "ocr_task",
     "fields": "json_field named_answer pair_counts",
 }
 RULES = Registry(

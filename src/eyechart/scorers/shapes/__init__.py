@@ -21,6 +21,7 @@ SHAPES: dict[str, Callable[..., Table]] = {
     "chart_parts": documents.chart_parts,
     "texts": documents.texts,
     "evidence": documents.evidence,
+    "in_languages": documents.in_languages,
     "with_reasoning": exercises.with_reasoning,
     "worst_case": exercises.worst_case,
     "competitions": exercises.competitions,

@@ -111,3 +111,22 @@ def evidence(rows: Iterable[Row]) -> Table:
     for name, members in groups.items():
         lines.append({"category": name, "num": len(members), "avg_score": mean(members) if members else 0.0})
     return lines
+
+
+def in_languages(rows: Iterable[Row], *, languages: Mapping[str, Mapping[str, Sequence[str]]]) -> Table:
+    """Return the mean of groups of tasks, and of the groups of each language (OCRBench v2).
+
+    A group with an answer that cannot be scored here (``needs``) is left out, and so is the number over its language.
+    """
+    found = grouped(need(rows, "category"), lambda row: as_text(row["category"]))
+    table: dict[str, float] = {}
+    overall: dict[str, float] = {}
+    for language, groups in languages.items():
+        members = {name: [row for task in tasks for row in found.get(task, ())] for name, tasks in groups.items()}
+        whole = {name: part for name, part in members.items() if not any(row.get("needs") for row in part)}
+        scored = {name: [row for row in part if row["score"] is not None] for name, part in whole.items()}
+        means = {name: mean(part) for name, part in scored.items() if part}
+        table |= means
+        if means and len(whole) == len(groups):
+            overall[language] = fmean(means.values())
+    return table | overall

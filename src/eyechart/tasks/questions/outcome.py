@@ -263,6 +263,7 @@ class QuestionScores:
             text = f"{unread} verdicts of the judge {first.decided_by} could not be read: these answers count as wrong."
             yield Notice("unreadable_verdicts", unread, text)
         yield from first.scorer.notices(first.rows)
+        yield from first.left_out
         if undecided and first.scorer.form:
             text = f"{undecided} answers could not be read by rule and count as wrong; a judge could read them."
             yield Notice("undecided_answers", undecided, text)
