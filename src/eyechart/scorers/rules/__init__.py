@@ -35,6 +35,7 @@ _FILES = {
     "graphs": "graph_answer",
     "structures": "chart_structure ocr_part",
     "ocr_tasks": "ocr_task",
+    "page_tasks": "page_task",
     "fields": "json_field named_answer pair_counts",
 }
 RULES = Registry(

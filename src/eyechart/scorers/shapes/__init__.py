@@ -22,6 +22,7 @@ SHAPES: dict[str, Callable[..., Table]] = {
     "texts": documents.texts,
     "evidence": documents.evidence,
     "in_languages": documents.in_languages,
+    "page_kinds": documents.page_kinds,
     "with_reasoning": exercises.with_reasoning,
     "worst_case": exercises.worst_case,
     "competitions": exercises.competitions,

@@ -130,3 +130,40 @@ def in_languages(rows: Iterable[Row], *, languages: Mapping[str, Mapping[str, Se
         if means and len(whole) == len(groups):
             overall[language] = fmean(means.values())
     return table | overall
+
+
+_PAGE_NUMBERS = {
+    "qa": ("accuracy",),
+    "summary": ("rouge_l_r", "rouge_l_p", "rouge_l_f"),
+    "ocr": ("bleu", "meteor", "f_measure", "precision", "recall", "near"),
+    "translation": ("bleu", "meteor", "f_measure", "precision", "recall", "near"),
+}
+
+
+def page_kinds(rows: Iterable[Row]) -> Table:
+    """Return means and counts: per kind of task, and per ``sub_task`` (FoxBench).
+
+    A number that some answer lacks (``needs``) is left out.
+    """
+    found = need(rows)
+    kinds = {kind: [row for row in found if row["kind"] == kind] for kind in ("ocr", "translation", "summary", "qa")}
+    parts = dict(by_column(found, "sub_task"))
+    return {
+        **{kind: _page_numbers(members) for kind, members in kinds.items()},
+        "counts": {**{kind: len(members) for kind, members in kinds.items()}, "total": len(found)},
+        "sub_tasks": {name: _page_numbers(members) for name, members in parts.items()},
+        "sub_task_counts": {name: len(members) for name, members in parts.items()},
+    }
+
+
+def _page_numbers(rows: Rows) -> dict[str, float]:
+    """Return each number of these kinds of tasks, over the rows that are of such a kind."""
+    names = dict.fromkeys(name for row in rows for name in _PAGE_NUMBERS[as_text(row["kind"])])
+    table = {}
+    for name in names:
+        members = [row for row in rows if name in _PAGE_NUMBERS[as_text(row["kind"])]]
+        if all(name in row for row in members):
+            table[name] = mean(members, name)
+    if "near" in table:
+        table["edit_dist"] = 1 - table.pop("near")
+    return table
