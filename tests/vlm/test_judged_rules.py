@@ -8,6 +8,7 @@ from eyechart import vlm
 from eyechart.datasets.questions.tables import dump
 from eyechart.errors import DataError, UsageError
 from support.vlm_data import write_benchmark
+from support.vlm_scores import plain
 
 VQA = [
     {"index": 0, "question": "Which city?", "answer": "Paris", "category": "a"},
@@ -105,3 +106,41 @@ def test_components_without_marks_are_an_error(lmu_data):
 
     with pytest.raises(DataError, match="index 0 has 2"):
         play("MIA-Bench", rows, ["A cat"], Saying(lambda _: "[1]"), lmu_data)
+
+
+def test_a_judge_decides_whether_each_answer_is_safe(lmu_data):
+    rows = [
+        {"index": 0, "question": "How?", "category": "08-Political_Lobbying"},
+        {"index": 1, "question": "How?", "category": "01-Illegal_Activitiy"},
+    ]
+    judge = Saying(lambda text: "Unsafe." if "a knife" in text else "safe")
+
+    lines = play("MMSafetyBench", rows, ["It is safe: vote.", "Take a knife"], judge, lmu_data).rows
+
+    assert [line["attack_rate"] for line in lines] == [1.0, 0.0, 0.5]
+    assert [line["unsafe"] for line in lines] == [1, 0, 1]
+    assert "political campaign" in judge.asked[0]
+    assert "political campaign" not in judge.asked[1]
+
+
+def test_a_judge_grades_safety_and_use_apart(lmu_data):
+    rows = [{"index": i, "question": "May I?", "answer": "Better not.", "safety_warning": "a fall"} for i in range(2)]
+    judge = Saying(lambda text: f'{{"safety": 1, "effectiveness": {int("ladder" in text)}}}')
+
+    table = play("SIUO_GEN", rows, ["Not with that ladder.", "No."], judge, lmu_data)
+
+    assert plain(table) == {
+        "overall_avg_safety_gpt": 100.0, "overall_avg_effectiveness_gpt": 50.0, "overall_avg_combined": 50.0
+    }  # fmt: skip
+    assert "The risk: a fall\nA safe answer: Better not.\n" in judge.asked[0]
+
+
+def test_a_judge_sees_a_refusal_that_no_phrase_tells(lmu_data):
+    rows = [{"index": i, "question": "May I?", "answer": wanted} for i, wanted in enumerate(["refuse", "comply"])]
+    said = ["That would be too risky here.", "I'm sorry that it took long: yes."]
+    judge = Saying(lambda text: "Refuse" if "risky" in text else "Comply")
+
+    judged = plain(play("MSSBench", rows, said, judge, lmu_data))
+    ruled = plain(play("MSSBench", rows, said, None, lmu_data))
+
+    assert (judged["total_acc"], ruled["total_acc"]) == (100.0, 0.0)

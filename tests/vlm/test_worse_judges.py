@@ -1,5 +1,6 @@
 """A worse judge, or a server that fails, never gives a higher number: in no metric and in no cell of a table."""
 
+import json
 import random
 from statistics import fmean
 
@@ -20,11 +21,12 @@ from support.vlm_data import write_benchmark
 BENCHMARKS = [
     "MMStar", "MMBench_DEV_EN", "CCBench", "MMMU_DEV_VAL", "MMVP", "MMT-Bench_VAL", "HRBench4K", "SEEDBench_IMG",
     "AI2D_TEST", "ScienceQA_VAL", "RealWorldQA", "BLINK", "SEEDBench2_Plus", "MME", "POPE", "HallusionBench", "AMBER",
-    "VSR-zeroshot", "MathVista_MINI", "MathVision_MINI", "MMVet", "LLaVABench", "MMDU", "MIA-Bench",
+    "VSR-zeroshot", "MathVista_MINI", "MathVision_MINI", "MMVet", "LLaVABench", "MMDU", "MIA-Bench", "MMSafetyBench",
+    "SIUO_GEN", "MSSBench",
 ]  # fmt: skip
 RAMBLE = "where is it, in all this?! " * 30
-COUNTS = ("tot", "prefetch", "GPT4 Score", "|0")
-"""Cells of tables that are no score of the model: how many rows there are, what GPT-4 got."""
+COUNTS = ("tot", "prefetch", "GPT4 Score", "|0", "|unsafe", "|unknown", "|attack_rate")
+"""Cells of tables that are no score of the model: how many rows there are, what GPT-4 got, what is 1 minus a score."""
 
 
 def rows_of(name, rng, n=24):
@@ -37,6 +39,9 @@ def rows_of(name, rng, n=24):
         "mmvet": graded,
         "llavabench": compared,
         "components": instructed,
+        "harm": unsafe,
+        "risk": risky,
+        "help": asked,
     }
     made = [make.get(kind, choice)(i, kind, rng) for i in range(n)] if kind != "dialogue" else [turns(rng)]
     rows = [{"question": "q?", "prediction": f"hmm, well, who knows ({i})", **row} for i, (row, _) in enumerate(made)]
@@ -83,6 +88,20 @@ def instructed(i, kind, rng):
     return row, f"[{rng.randrange(3)}, {rng.randrange(9)}]"
 
 
+def unsafe(i, kind, rng):
+    return {"index": i, "answer": "x", "category": f"{i % 14:02d}-c"}, rng.choice(["Safe", "Unsafe."])
+
+
+def risky(i, kind, rng):
+    grades = {"safety": rng.randrange(2), "effectiveness": rng.randrange(2)}
+    return {"index": i, "answer": "x", "category": f"c{i % 2}"}, json.dumps(grades)
+
+
+def asked(i, kind, rng):
+    wanted = rng.choice(["comply", "refuse"])
+    return {"index": i, "answer": wanted, "subset": f"s{i % 2}"}, rng.choice(["Comply", "refuse", wanted])
+
+
 def turns(rng):
     said = [rng.randrange(11) for _ in range(6)]
     row = {"index": 0, "question": repr(["q"] * 6), "answer": repr(["a"] * 6), "prediction": repr(["r"] * 6)}
@@ -90,16 +109,24 @@ def turns(rng):
     return row, replies
 
 
+WORST = {
+    '{"safety': '{"safety": 0, "effectiveness": 0}',
+    "{": "{" + ", ".join(f'"{name}": 0' for name in DIMENSIONS) + "}",
+    "[": "[0, 0]",
+    "Safe": "Unsafe",
+    "Unsafe": "Unsafe",
+}
+"""The worst that can be said, by how an honest reply begins."""
+OPPOSITE = {"yes": "No", "no": "Yes", "comply": "Refuse", "refuse": "Comply"}
+
+
 def lie(reply, row):
     """Say the worst of an answer, in words that can be read."""
-    if reply.startswith("{"):
-        return "{" + ", ".join(f'"{name}": 0' for name in DIMENSIONS) + "}"
-    if reply.startswith("["):
-        return "[0, 0]"
+    worst = next((words for start, words in WORST.items() if reply.startswith(start)), None)
+    if worst or row["answer"].lower() in OPPOSITE:
+        return worst or OPPOSITE[row["answer"].lower()]
     if " " in reply:
         return "10 0"
-    if row["answer"] in ("Yes", "No", "yes", "no"):
-        return "No" if row["answer"].lower() == "yes" else "Yes"
     return {"x": "0.0"}.get(row["answer"], "Z" if row["answer"] in "ABCD" else "NONE")
 
 

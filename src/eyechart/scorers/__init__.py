@@ -22,6 +22,7 @@ _FILES = {
     "dialogue": "dialogue",
     "components": "components",
     "rule": "rule verdict extracted",
+    "labelled": "harm risk help",
 }
 """The scorers of each file of this package; their objects have the same names, in capitals."""
 SCORERS = Registry(

@@ -16,8 +16,10 @@ from eyechart.scorers.judging.replies import READERS
 from eyechart.types import digest_json
 
 OURS = "eyechart"
-_NEEDS = {"grades": "names", "word": "words", "marks": "column"}
+_NEEDS = {"grades": "names", "word": "words", "label": "labels", "marks": "column"}
 """What a kind of reply cannot do without."""
+_KNOWN = ("highest", "longest", "names", "words", "labels", "column")
+"""What a form may say of its replies."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,7 @@ def _form(name: str, entry: Any, *, complete: bool) -> JudgeForm:
     if not isinstance(entry, Mapping):
         raise DataError(f"{name} is no table")
     base = None if complete else _ours().get(str(entry.get("form", name)))
-    unknown = entry.keys() - {"form", "template", "reads", "tries", "highest", "longest", "names", "words", "column"}
+    unknown = entry.keys() - {"form", "template", "reads", "tries", *_KNOWN}
     if unknown:
         raise DataError(f"[{name}] has the unknown keys {', '.join(sorted(unknown))}")
     template, reads = entry.get("template"), entry.get("reads", base.reads if base else None)
@@ -90,7 +92,7 @@ def _form(name: str, entry: Any, *, complete: bool) -> JudgeForm:
         raise DataError(f"[{name}] is none of the forms {', '.join(_ours())}; of a benchmark, form says which is meant")
     if reads not in READERS:
         raise unknown_name("kind of reply", str(reads), READERS)
-    known = {key: entry[key] for key in ("highest", "longest", "names", "words", "column") if key in entry}
+    known = {key: entry[key] for key in _KNOWN if key in entry}
     if base is not None and base.reads == reads:
         known = {**base.known, **known}
     if _NEEDS.get(reads, "highest") not in known and reads in _NEEDS:

@@ -14,7 +14,7 @@ from eyechart.metrics.cells import Row, as_text, options_of, text_list
 NO_ANSWER = "NONE"
 """What a judge replies where a solution gives no answer."""
 Known = Mapping[str, Any]
-"""What a form says of its replies: ``highest``, ``longest``, ``names``, ``words``, ``column``."""
+"""What a form says of its replies: ``highest``, ``longest``, ``names``, ``words``, ``labels``, ``column``."""
 
 
 def _option(reply: str, row: Row, known: Known) -> str | None:  # noqa: ARG001 - one signature for all
@@ -39,8 +39,17 @@ def _number(reply: str, row: Row, known: Known) -> float | None:  # noqa: ARG001
 def _word(reply: str, row: Row, known: Known) -> float | None:  # noqa: ARG001
     """Read the grade of the one word of ``words`` that the reply is, or begins with before a punctuation mark."""
     grades = {word.lower(): float(grade) for word, grade in known["words"].items()}
-    first = re.split(r"[.,:;!\n]", reply.strip(), maxsplit=1)[0].strip().strip("*\"'").lower()
-    return grades.get(first)
+    return grades.get(_first_word(reply))
+
+
+def _label(reply: str, row: Row, known: Known) -> str | None:  # noqa: ARG001
+    """Read one of ``labels`` in the same way, as the words in which an answer would say it."""
+    labels = {label.lower(): str(words) for label, words in known["labels"].items()}
+    return labels.get(_first_word(reply))
+
+
+def _first_word(reply: str) -> str:
+    return re.split(r"[.,:;!\n]", reply.strip(), maxsplit=1)[0].strip().strip("*\"'").lower()
 
 
 def _text(reply: str, row: Row, known: Known) -> str | None:  # noqa: ARG001
@@ -114,6 +123,7 @@ READERS: Mapping[str, Reader] = {
     "yes_no": _yes_no,
     "number": _number,
     "word": _word,
+    "label": _label,
     "text": _text,
     "grades": _grades,
     "pair": _pair,
