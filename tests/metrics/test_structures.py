@@ -81,10 +81,20 @@ def test_distance_of_trees(first, second, distance):
         ("<table><tr><td>a</td></tr></table>", "<table><tr><td>a</td><td>b</td></tr></table>", 2 / 3),
         ('<table><tr><td colspan="2">a</td></tr></table>', "<table><tr><td>a</td></tr></table>", 0.5),
         ("no table", "<table><tr><td>a</td></tr></table>", 0.0),
+        ("<table><tr><td>a<td>b</table>", "<table><tr><td>a</td><td>b</td></tr></table>", 1.0),
+        ("<table><tr><td>a</b><td><b>b</table>", "<table><tr><td>a</td><td>b</td></tr></table>", 5 / 6),
+        ("<table><tr><td>a<br>b</td></tr></table>", "<table><tr><td>ab</td></tr></table>", 5 / 6),
+        ("<table><tr><th>h<tr><td>a</table>", "<table><tr><td>h</td></tr><tr><td>a</td></tr></table>", 0.75),
     ],
 )
-def test_similarity_of_tables(said, target, similarity):
+def test_similarity_of_tables_is_that_of_pubtabnets_code(said, target, similarity):
     assert table_similarity(said, target) == pytest.approx(similarity)
+
+
+def test_the_most_unlike_tables_get_nothing():
+    said, target = "<table><b><b><b>x</b></b></b></table>", "<table><tr></tr><tr></tr></table>"
+
+    assert table_similarity(said, target) == 0  # -1/3 by PubTabNet's code
 
 
 def test_similarity_of_values():

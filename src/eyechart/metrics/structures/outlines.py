@@ -30,7 +30,7 @@ def outline_similarity(said: str, wanted: str) -> float:
     What a line says does not matter, but whether it says anything: two empty lines differ, too (as in OCRBench v2).
     """
     first, second = outline(said), outline(wanted)
-    return 1 - tree_distance(first, second, _change) / max(count(first), count(second))
+    return max(0.0, 1 - tree_distance(first, second, _change) / max(count(first), count(second)))
 
 
 def _change(one: Node, two: Node) -> float:
