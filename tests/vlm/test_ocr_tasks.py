@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from eyechart.datasets.questions.benchmarks import known_benchmarks
-from eyechart.metrics.texts.page_words import JIEBA, WORDNET, bleu, rouge_l, word_scores
+from eyechart.metrics.texts.page_words import JIEBA, WORDNET, bleu, rouge_l, word_scores, words_of
 from eyechart.scorers.rules.ocr_layouts import read_fields
 from eyechart.scorers.rules.ocr_tasks import ocr_task
 from eyechart.scorers.scoring import score_rows
@@ -66,6 +66,12 @@ def test_chinese_words_need_jieba(without):
     without("jieba")
 
     assert word_scores("你好", "你好") == ({"near": 1.0}, JIEBA)
+
+
+def test_chinese_is_cut_by_jieba():
+    pytest.importorskip("jieba")
+
+    assert words_of("你好世界", "hello world") == [["你好", "世界"], ["hello", " ", "world"]]
 
 
 def test_meteor_is_that_of_nltk():
