@@ -28,7 +28,7 @@ def test_judges_their_agreement_and_what_they_took_are_told():
         "b": {"numbers": {"accuracy": 0.5}, "self_consistency": NOTHING},
     }
     spent = {
-        "model": {"tokens_of_answers": {"prompt_tokens": 7, "completion_tokens": 3}, "cost": 0.25},
+        "model": {"tokens_of_answers": {"prompt_tokens": 7, "completion_tokens": 3}, "cost": 0.25, "currency": "EUR"},
         "judges": {"a": {}},
     }
     people = {"a": {"kappa": ALPHA}}
@@ -37,7 +37,7 @@ def test_judges_their_agreement_and_what_they_took_are_told():
         "judge a: 0.4000, self-consistency 0.80 (0.60 - 0.90), n 12, agreement with people 0.80 (0.60 - 0.90), n 12",
         "judge b: 0.5000, self-consistency unknown (all verdicts are the same)",
         "judges agree: alpha 0.80 (0.60 - 0.90), n 12",
-        "model: 7 prompt tokens, 3 completion tokens, cost 0.2500",
+        "model: 7 prompt tokens, 3 completion tokens, 0.2500 EUR",
     ]
     assert judge_lines(result_with()) == []
 

@@ -8,12 +8,13 @@ from typing import Any
 from eyechart.io.cells import one_line
 from eyechart.io.untrusted import DAMAGED
 from eyechart.results import Result
+from eyechart.results.spent import spent_lines
 
 
 def judge_lines(result: Result) -> list[str]:
     """Say what the judges' own numbers are, how far they agree, and what model and judges have taken."""
     try:
-        return [one_line(line) for line in (*_audit_lines(result), *_spent_lines(result))]
+        return [one_line(line) for line in (*_audit_lines(result), *spent_lines(result.details))]
     except DAMAGED:  # a file may say anything
         return ["what it says of its judges cannot be read"]
 
@@ -32,26 +33,8 @@ def _audit_lines(result: Result) -> list[str]:
     return lines
 
 
-def _spent_lines(result: Result) -> list[str]:
-    spent = result.details.get("spent", {})
-    parts = {"model": spent.get("model", {}), **spent.get("judges", {})}
-    return [f"{name}: {_spent(part)}" for name, part in parts.items() if _spent(part)]
-
-
 def _agreement(found: Mapping[str, Any]) -> str:
     if found["value"] is None:
         return "unknown (all verdicts are the same)"
     interval = "" if found["low"] is None else f" ({found['low']:.2f} - {found['high']:.2f})"
     return f"{found['value']:.2f}{interval}, n {found['n']}"
-
-
-def _spent(part: Mapping[str, Any]) -> str:
-    """Write tokens and cost; nothing where neither is known."""
-    tokens = part.get("tokens_of_answers", {})
-    words = [
-        f"{tokens[name]} {name.replace('_', ' ')}"
-        for name in ("prompt_tokens", "completion_tokens")
-        if tokens.get(name)
-    ]
-    cost = part.get("cost")
-    return ", ".join([*words, *([f"cost {cost:.4f}"] if isinstance(cost, int | float) else [])])

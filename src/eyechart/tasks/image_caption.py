@@ -117,7 +117,7 @@ class ImageCaption(Task):
                 "files": _digests(folder),
                 "documents": len(collection.documents),
                 "queries": len(collection.queries),
-                **material.generator.spent(),
+                "spent": {"model": material.generator.spent()},
             },
         )
 
