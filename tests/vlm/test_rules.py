@@ -94,3 +94,11 @@ def test_every_rule_and_table_is_used_and_every_one_used_is_there():
 
     assert used == set(RULES.names())
     assert tables == SHAPES.keys()
+
+
+@pytest.mark.parametrize("name", [name for name in RULED if "number" in known_benchmarks()[name].parameters])
+def test_the_number_that_stands_for_a_benchmark_is_in_its_table(name):
+    scored = score_rows(rows_of(name), known_benchmarks()[name])
+
+    assert scored.scorer.numbers(scored.table).keys() == {scored.scorer.primary}
+    assert scored.scorer.primary != "accuracy"
