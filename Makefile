@@ -84,6 +84,11 @@ many-jobs: $(DEV)/.done
 	$(DEV)/bin/python benchmarks/many_jobs.py
 .PHONY: many-jobs
 
+# 2,000 questions to a server that takes 100 ms for each; a killed run; a server that takes 8 at a time.
+many-requests: $(DEV)/.done
+	$(DEV)/bin/python benchmarks/many_requests.py
+.PHONY: many-requests
+
 # Peak memory of loading InternVL from 1 GB of random weights: at most the network and one shard.
 internvl-memory: $(DEV)/.done
 	$(DEV)/bin/python benchmarks/internvl_memory.py

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from eyechart.datasets.choose import LanguageError
 from eyechart.datasets.questions.benchmarks import QuestionBenchmark, known_benchmarks, refused_benchmarks
 from eyechart.datasets.questions.dataset import QuestionDataset, QuestionInfo
 from eyechart.datasets.questions.download import fetch
@@ -19,7 +18,7 @@ from eyechart.datasets.questions.question_table import JoinedTable, QuestionTabl
 from eyechart.datasets.questions.rows import with_columns
 from eyechart.datasets.questions.tsv import read_header, read_tsv
 from eyechart.datasets.registry import BENCHMARKS
-from eyechart.errors import DataError, UsageError
+from eyechart.errors import DataError, LanguageError, UsageError
 from eyechart.languages import canonical
 from eyechart.metrics.cells import as_text
 from eyechart.plugins import PYTHON, split_own

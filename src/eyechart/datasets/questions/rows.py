@@ -47,6 +47,13 @@ class Record(MutableMapping[str, Cell]):
     def __delitem__(self, column: str) -> None:
         del self._cells[column]
 
+    def __contains__(self, column: object) -> bool:
+        return column in self._cells
+
+    def get(self, column: str, default: Cell = None) -> Cell:
+        """Return a cell, if there is such a column; the usual way raises and catches an error for each that is not."""
+        return self[column] if column in self._cells else default
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._cells)
 
