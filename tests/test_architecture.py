@@ -41,7 +41,7 @@ ARROWS = {
     "run": f"{BELOW} config plan session results tasks inference manifest",
     "engine": f"{BELOW} run session inference tasks",
     "compat.acting": "errors",
-    "compat.clip_benchmark": f"{BELOW} cli config plan run session manifest models datasets tasks metrics results",
+    "compat.clip_benchmark": f"{BELOW} cli config plan run session manifest models datasets tasks metrics learn",
     "compat.vlmevalkit": f"{BELOW} api datasets scorers models inference store metrics",
     "compat.evalscope": f"{BELOW} api config outputs plan run session manifest models datasets tasks results stats",
     "vlm": "compat.vlmevalkit",
@@ -56,7 +56,7 @@ HEAVY = {
     "torch", "torchvision", "transformers", "open_clip", "onnxruntime", "ray", "sklearn", "scipy", "pyarrow", "mteb",
     "sentence_transformers", "huggingface_hub", "modelscope", "tensorflow_datasets", "httpx2", "rich", "jinja2",
 }  # fmt: skip
-NETWORKS = {"models/internvl/blocks.py", "models/internvl/network.py"}
+NETWORKS = {"compat/clip_benchmark/featurizer.py", "models/internvl/blocks.py", "models/internvl/network.py"}
 """They define torch modules, so they need torch at once; whoever uses them imports them inside a function."""
 MAY_PRINT = {"cli", "io/progress.py", "__main__"}
 PLUGIN = re.compile(r"eyechart(\.[a-z_]+)+:[A-Za-z_]+")

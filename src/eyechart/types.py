@@ -461,6 +461,8 @@ class Metric:
     """What it would be if all of these were right."""
 
 
+Fact = str | bool | int | float | None
+"""What stands among the metrics of a result file but is none: a path, a setting, a number that no model decides."""
 RecordForm = Literal["", "label", "labels", "ranking", "question"]
 """What a record shows: one label and a rank, several labels and scores, a query and the rank of what it looks for, a
 question and its answer; nothing that the report has a view for."""
@@ -475,8 +477,8 @@ class Outcome:
     notices: Sequence[Notice] = ()
     details: Mapping[str, Any] = field(default_factory=dict)
     """Small derived tables for the report: class names, per-class figures, curves."""
-    facts: Mapping[str, str | bool] = field(default_factory=dict)
-    """What is reported among the metrics but is no number (``save_path``, ...)."""
+    facts: Mapping[str, Fact] = field(default_factory=dict)
+    """What is reported among the metrics but is none (``save_path``, ``weight_decay``, ...)."""
 
 
 _CANONICAL = json.JSONEncoder(sort_keys=True, default=str, ensure_ascii=False, separators=(",", ":"))

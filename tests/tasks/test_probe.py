@@ -245,7 +245,7 @@ class TestWhatIsLearntFrom:
 
         outcome = run_task("knn", make_material(root, random_encoder(), tmp_path, on_error="skip"))
 
-        assert [notice.kind for notice in outcome.notices] == ["unusable_training_images"]
+        assert [notice.kind for notice in outcome.notices] == ["unusable_training_images", "no_acc5"]
 
 
 class TestChance:
@@ -305,7 +305,7 @@ class TestSharedImages:
 
         outcome = run_task("knn", make_material(root, random_encoder(), tmp_path))
 
-        assert [(notice.kind, notice.count) for notice in outcome.notices] == [("shared_images", 3)]
+        assert [(notice.kind, notice.count) for notice in outcome.notices] == [("shared_images", 3), ("no_acc5", 1)]
 
     def test_more_than_a_tenth_is_not_few(self, tmp_path):
         root = write_classification(tmp_path / "data", n=30)
@@ -334,6 +334,17 @@ def test_an_image_whose_vector_is_zero_is_never_right(tmp_path, task, folds):
     assert 0 < zero.sum() < 24
     assert not any(record["correct"] for record, nothing in zip(outcome.records, zero, strict=True) if nothing)
     assert any(record["correct"] for record in outcome.records)
+
+
+def test_the_probe_of_clip_benchmark_names_how_it_was_trained_where_its_scripts_look(tmp_path):
+    root = write_classification(tmp_path / "data", n=12)
+    write_classification(root, n=12, split="train", first=1000)
+    options = {"fewshot_epochs": 2, "seed": 3, "fewshot_k": 2, "normalize": False}
+
+    outcome = run_task("linear_probe", make_material(root, random_encoder(), tmp_path), **options)
+
+    known = {"weight_decay": 0.0, "epochs": 2, "seed": 3, "fewshot_k": 2, "normalized": False, "lp_acc5": None}
+    assert outcome.facts == known
 
 
 class TestFolds:

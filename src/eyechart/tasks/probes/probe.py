@@ -15,11 +15,19 @@ from eyechart.metrics.classification import per_class_recall, rank_scores
 from eyechart.metrics.vectors import Vectors
 from eyechart.tasks.base import Material, Prediction, Task, need_samples
 from eyechart.tasks.encoded import EncodedImages, encode_images
-from eyechart.tasks.labelled import LabelChance, label_metrics, label_notices, label_records, labels_of, wants_full
+from eyechart.tasks.labelled import (
+    LabelChance,
+    label_metrics,
+    label_notices,
+    label_records,
+    labels_of,
+    no_acc5,
+    wants_full,
+)
 from eyechart.tasks.probes.draws import DRAWS, draw_settings
 from eyechart.tasks.probes.shots import fold_of, fold_settings, hold_out
 from eyechart.tasks.probes.training import Features, Ints, Learned, TrainingData, training_data
-from eyechart.types import Metric, Notice, Outcome
+from eyechart.types import Fact, Metric, Notice, Outcome
 
 
 @dataclass(frozen=True)
@@ -150,15 +158,17 @@ class Probe(Task):
         n_classes = max(len(prediction.info.classnames), prediction.scores.shape[1])
         chance = _chance_of_the_commonest(prediction.train_counts, labels, n_classes)
         metrics = label_metrics(ranking, labels, n_classes, chance, prefix=self.prefix, full=wants_full(settings))
+        facts, few = no_acc5(n_classes, self.prefix)
         return Outcome(
             metrics=metrics | self._over_draws(prediction.details.get("fewshot_draws", {}).get("runs", ())),
             records=label_records(prediction.entries, ranking),
-            notices=(*prediction.notices, *label_notices(ranking)),
+            notices=(*prediction.notices, *label_notices(ranking), *few),
             details={
                 "classnames": list(prediction.info.classnames),
                 "per_class_recall": per_class_recall(ranking.ranks == 1, labels, n_classes),
                 **prediction.details,
             },
+            facts=facts | self.facts(prediction, settings),
         )
 
     def _over_draws(self, runs: Sequence[float]) -> dict[str, Metric]:
@@ -169,6 +179,10 @@ class Probe(Task):
             f"{self.prefix}acc1_mean_of_draws": Metric(float(np.mean(runs))),
             f"{self.prefix}acc1_sd_of_draws": Metric(float(np.std(runs, ddof=1)), lower_is_better=True),
         }
+
+    def facts(self, prediction: ProbePrediction, settings: Mapping[str, Any]) -> dict[str, Fact]:  # noqa: ARG002 - for few
+        """Return what else belongs among the metrics of the result file."""
+        return {}
 
 
 def _chance_of_the_commonest(train_counts: Ints, labels: Ints, n_classes: int) -> LabelChance:
