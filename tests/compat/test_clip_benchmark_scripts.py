@@ -120,7 +120,7 @@ def by_hand(world, objective, column):
     return right / len(members)
 
 
-def test_a_notebook_asks_for_it_and_brings_a_model_type_of_its_own(world):
+def test_a_notebook_asks_for_it_and_brings_a_model_type_of_its_own(world, found):
     """In one process: act_as, a model type that is added to the table, and a run described by attributes."""
     data, architecture, checkpoint = world
     code = f"""
@@ -161,4 +161,4 @@ run(Args)
 
     assert (done.returncode, done.stderr) == (0, "")
     ours = json.loads((data.parent / "notebook.json").read_text())["metrics"]
-    assert ours == pytest.approx(by_command(world, "wds/seven", "wds_seven_test"))
+    assert ours == pytest.approx(found["seven"])
