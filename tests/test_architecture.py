@@ -43,7 +43,8 @@ ARROWS = {
     "compat.acting": "errors",
     "compat.clip_benchmark": f"{BELOW} cli config plan run session manifest models datasets tasks metrics learn",
     "compat.vlmevalkit": f"{BELOW} api datasets scorers models inference store metrics",
-    "compat.evalscope": f"{BELOW} api config outputs plan run session manifest models datasets tasks results stats",
+    "compat.evalscope": f"{BELOW} provenance api config outputs plan run session manifest models datasets tasks"
+    " results stats",
     "vlm": "compat.vlmevalkit",
     "report": f"{BELOW} results stats metrics",
     "doctor": f"{BELOW} models datasets store",

@@ -25,6 +25,8 @@ class QuestionSettings(BaseModel):
     concurrency: int = Field(default=8, ge=1)
     timeout: float = Field(default=300.0, gt=0)
     tries: int = Field(default=6, ge=1)
+    prices: str = ""
+    """A file with the prices of tokens: see `eyechart.api.prices`."""
     temperature: float | None = Field(default=None, ge=0)
     max_tokens: int | None = Field(default=None, ge=1)
     system_prompt: str = ""
@@ -32,14 +34,31 @@ class QuestionSettings(BaseModel):
     metric: str = ""
     """For open questions in a table of one's own."""
     repeats: int = Field(default=1, ge=1)
-    judge: str = "exact_matching"
-    judge_type: str = "api"
-    judge_api_base: str = ""
+    blind: Literal["", "no_images", "swapped"] = ""
+    """Ask everything once more without the images, or with those of other questions."""
+    judge: list[str] = Field(default=["exact_matching"], min_length=1)
+    """Who reads what no rule can read; of several the majority decides."""
+    judge_type: list[str] = Field(default=["api"], min_length=1)
+    """One family for all judges, or one for each."""
+    judge_api_base: list[str] = Field(default=[""], min_length=1)
     judge_key_variable: str | None = None
+    judge_prompts: str = ""
+    """A file of judge prompts, or ``vlmeval``; empty: ours."""
+    judge_repeats: int = Field(default=1, ge=1)
+    """How often each judge judges each answer."""
+    judge_temperature: float = Field(default=0.0, ge=0)
+    human_verdicts: str = ""
+    """A file with what people say of some answers."""
     judge_fallback: Literal["", "exact_matching"] = ""
     """What scores when the judge does not answer; empty: nobody, it is an error."""
     xlsx: bool = True
     """Whether predictions are also written as a spreadsheet."""
+
+    @field_validator("judge", "judge_type", "judge_api_base", mode="before")
+    @classmethod
+    def _one_judge(cls, value: object) -> object:
+        """Take a single name for a list of one."""
+        return [value] if isinstance(value, str) else value
 
 
 class Config(BaseModel):
@@ -101,6 +120,8 @@ class Config(BaseModel):
     caption_cleaning: str | dict[str, str] | None = None
     """For all datasets, or by name; ``none`` for none."""
     annotation_file: str = ""
+    encoding: str = ""
+    """How the text files of a dataset of one's own are encoded; empty for UTF-8, or UTF-16 with its mark."""
     task_options: dict[str, Any] = {}
     """Settings of single tasks that no other task has."""
     questions: QuestionSettings = QuestionSettings()

@@ -37,10 +37,33 @@ class PlannedBenchmark:
     others: Mapping[str, ModelSpec] = field(default_factory=dict)
     asked: frozenset[str] = frozenset()
     """The options that the task knows."""
+    controls: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Settings of further jobs that a job is measured against, by the word that their results get."""
+
+    def with_controls(self, job: Job) -> list[Job]:
+        """Return a job and those that it is measured against.
+
+        A control has no share of samples that must be readable: a model that is shown nothing may well say so.
+        """
+        name = job.label or job.model.label
+        return [
+            job,
+            *(
+                replace(
+                    job,
+                    settings=settings,
+                    label=f"{name} ({word})",
+                    output=job.output.with_stem(f"{job.output.stem}_{word}"),
+                    min_success=0.0,
+                )
+                for word, settings in self.controls.items()
+            ),
+        ]
 
     def job(self, model: ModelSpec, output: Path, **how: Any) -> Job:
         """Make a job of it: with a model, and with how the work is to be done."""
         options = self.task.model_options(model.family)
+        how.setdefault("min_success", self.task.min_success)
         return Job(
             model=replace(model, options={**model.options, **options}) if options else model,
             dataset=self.dataset,
@@ -112,7 +135,8 @@ class Planner:
         others = task.others(chosen)
         for part, model in others.items():
             self.check(model, task.roles[part])
-        return PlannedBenchmark(spec, task, task_name, settings, others, frozenset(chosen.asked))
+        controls = task.controls(chosen, settings)
+        return PlannedBenchmark(spec, task, task_name, settings, others, frozenset(chosen.asked), controls)
 
     def check(self, spec: ModelSpec, role: Role) -> Family:
         """Refuse a model that cannot be loaded in a role, once."""
@@ -173,8 +197,9 @@ def plan_jobs(
     roles = list(dict.fromkeys(benchmark.task.needs for benchmark in benchmarks.values()))
     models = zip(*(model_specs(config, role, say) for role in roles), strict=True)
     jobs = [
-        replace(_job(config, model[roles.index(benchmark.task.needs)], benchmark), notes=notes)
+        replace(job, notes=notes)
         for model, benchmark in product(models, benchmarks.values())
+        for job in benchmark.with_controls(_job(config, model[roles.index(benchmark.task.needs)], benchmark))
     ]
     check_outputs(jobs)
     for job in jobs:
@@ -210,7 +235,7 @@ def _job(config: Config, spec: ModelSpec, benchmark: PlannedBenchmark) -> Job:
         batch_size=config.batch_size,
         workers=config.num_workers,
         on_error=config.on_error,
-        min_success=task.min_success if config.min_success is None else config.min_success,
+        **({} if config.min_success is None else {"min_success": config.min_success}),
         thumbnails=config.thumbnails,
         append=config.append,
         dump=tuple(name for name in ("classnames", "templates") if getattr(config, f"dump_{name}")),
@@ -236,6 +261,8 @@ def dataset_spec(config: Config, name: str, language: str) -> DatasetSpec:
         "allow_blank_classnames": config.allow_blank_classnames,
         "annotation_file": config.annotation_file,
         "caption_cleaning": _cleaning(config, name),
+        "encoding": config.encoding,
+        "skip_missing": config.on_error == "skip",
         "cache_dir": config.wds_cache_dir,
         "offline": config.offline,
         "hub": config.dataset_hub or config.hub,
@@ -264,7 +291,8 @@ _TASK_KEYS = {"recall_k", "save_clf", "load_clfs", "seed", "batch_size", "metric
 _PER_DATASET = ("train_split", "val_split", "val_proportion")
 TASK_FLAGS = frozenset({
     *_PER_DATASET, "folds", "fewshot_k", "fewshot_epochs", "fewshot_lr", "fewshot_curve", "fewshot_repeats",
-    "fewshot_draw", "knn_k", "normalize", "caption_prompt", "prompt_sensitivity", "merge_duplicate_classes",
+    "fewshot_draw", "knn_k", "normalize", "caption_prompt", "prompt_role", "prompt_sensitivity",
+    "merge_duplicate_classes",
 })  # fmt: skip
 """Task options that are flags of the command: they may be there for another task."""
 

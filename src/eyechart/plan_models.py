@@ -13,7 +13,7 @@ from typing import Any
 from eyechart.config import Config, make_config
 from eyechart.errors import UsageError, nearest
 from eyechart.io.untrusted import is_file, read_text, split_lines
-from eyechart.models.access import Access
+from eyechart.models.access import Access, priced
 from eyechart.models.family import check_options
 from eyechart.models.model_collections import collection_names, expand_collection
 from eyechart.models.registry import FAMILIES, GENERATORS
@@ -61,7 +61,7 @@ def model_specs(
                 _precision(config, FAMILIES[role].load(model.family)),
                 config.device,
                 options,
-                access_of(config, role),
+                priced(access_of(config, role), config.questions.prices, model.name),
             )
         )
     return specs

@@ -94,6 +94,9 @@ class DatasetInfo:
     """Warnings that the reader found in the description (they are counted in the result)."""
     collection: TextCollection | None = None
     """Queries, documents and relevance."""
+    shared_texts: bool = False
+    """A text that several images have means each of them: whichever is found is right. Published retrieval benchmarks
+    want the very image (or copy of the text) instead."""
 
 
 @runtime_checkable
@@ -151,6 +154,8 @@ class TextCollection:
     queries: tuple[Document, ...]
     relevance: Mapping[str, Mapping[str, float]]
     """By query id, then by document id; a document that is not named is not relevant."""
+    candidates: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """By query id, the documents among which it is to be found (reranking); none: the whole collection."""
 
 
 # ------------------------------------------------------------------------------------------------ models
@@ -208,7 +213,8 @@ class ModelCard:
     prompts: Mapping[str, str] = field(default_factory=dict)
     """What its authors put in front of a ``query`` or a ``document`` before it is encoded."""
     similarity: str = "cosine"
-    """How the model itself compares two vectors: cosine, dot (the lengths of vectors count), or another name."""
+    """How the model itself compares two vectors: cosine, dot (the lengths of vectors count), or another name; of a
+    reranker, what its library makes of the raw score."""
     notes: tuple[str, ...] = ()
     """Traps that the loader found, for example another activation than the weights were trained with."""
 
@@ -279,6 +285,8 @@ class Answer:
     """prompt_tokens and completion_tokens, where they are known."""
     error: str = ""
     """Why there is no answer; the text is then empty."""
+    refusal: str = ""
+    """What the model said instead of an answer, where the server sets refusals apart."""
 
 
 @runtime_checkable

@@ -146,7 +146,7 @@ def test_the_matrix_marks_the_best_and_says_how_the_average_is_made(suite, capsy
     assert "**" in out.out
     assert "Average: the mean over benchmarks, over 10 that every model has." in out.out
     assert out.err.count("1 failed") == 6  # an image of one benchmark is broken, for all six models
-    assert "Over fewer samples than listed: " in out.out
+    assert "With lost samples: " in out.out
     assert "; Snellen-L on harbour: 1 failed; " in out.out
 
 

@@ -27,7 +27,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         default=[],
         metavar="ASPECT",
-        help="what differs on purpose: prompts, training, metric, 'task version', samples, judge, extractor",
+        help="what differs on purpose: prompts, training, metric, 'task version', samples, judge, 'judge prompt', "
+        "extractor",
     )
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument("--output", "-o", help="write the JSON to this file as well")

@@ -49,6 +49,7 @@ def _what(parser: argparse.ArgumentParser) -> None:
     add("--task_option", nargs="+", default=[], metavar="KEY=VALUE", help="what tasks take and no flag gives")
     add("--language", nargs="+", default=["en"], help="languages of class names and captions")
     add("--limit", type=int, help="score only the first N samples")
+    add("--encoding", default="", help="of the text files of a dataset of your own, if not UTF-8: gbk, utf-16, ...")
     add("--annotation_file", default="", help="annotation file of a named retrieval dataset")
     add(
         "--caption_cleaning",
@@ -99,6 +100,7 @@ def _how(parser: argparse.ArgumentParser) -> None:
     add("--recall_k", nargs="+", type=int, default=LEFT_OPEN, help="k of retrieval recall@k (default: 5)")
     add("--metrics", default="default", choices=["default", "full"], help="full adds the less common ones")
     add("--caption_prompt", help="what captioning and image_caption tell a model that takes prompts")
+    add("--prompt_role", choices=["user", "system"], help="who says the prompt of image_caption (default: user)")
     add("--reranker", default="", help="text retrieval: cross-encoder that orders anew what the encoder found")
     add("--group_by", nargs="+", default=[], help="metadata columns: figures by group and of the worst group")
     add("--batch_size", type=int, default=64, help="images or texts per forward pass")
@@ -186,16 +188,34 @@ def _questions(parser: argparse.ArgumentParser) -> None:
     add("--concurrency", type=int, default=8, help="requests at the same time")
     add("--timeout", type=float, default=300.0, help="seconds for one answer")
     add("--tries", type=int, default=6, help="how often a failing request is sent")
+    add("--prices", default="", metavar="FILE", help="TOML or JSON: what a million tokens of each model cost")
     add("--temperature", type=float, help="sampling temperature; the server's or greedy if not given")
     add("--max_tokens", type=int, help="longest answer")
     add("--system_prompt", default="", help="put before every question")
     add("--extractor", default="vlmeval", choices=["vlmeval", "strict"], help="which rules read an answer")
     add("--metric", default="", help="how open answers of your own table are compared")
-    add("--repeats", type=int, default=1, help="ask everything this often: mean, variance, pass@k")
-    add("--judge", default="exact_matching", help="model that reads what no rule can read; exact_matching asks nobody")
-    add("--judge_type", default="api", help="model family of the judge")
-    add("--judge_api_base", default="", help="address of the judge's server")
+    add("--repeats", type=int, default=1, help="ask everything this often: mean, variance, pass@k, worst@k, vote@k")
+    add(
+        "--blind",
+        nargs="?",
+        default="",
+        const="no_images",
+        choices=["no_images", "swapped"],
+        help="ask everything once more without the images, or with those of other questions",
+    )
+    add(
+        "--judge",
+        nargs="+",
+        default=["exact_matching"],
+        help="models that read what no rule can read, of several the majority decides; exact_matching asks nobody",
+    )
+    add("--judge_type", nargs="+", default=["api"], help="model family of the judges, one or one for each")
+    add("--judge_api_base", nargs="+", default=[""], help="address of the judges' server, one or one for each")
     add("--judge_key_variable", help="environment variable with the judge's key")
+    add("--judge_prompts", default="", metavar="FILE", help="what judges are asked: a TOML file, or vlmeval")
+    add("--judge_repeats", type=int, default=1, help="how often each judge judges each answer")
+    add("--judge_temperature", type=float, default=0.0, help="sampling temperature of the judges")
+    add("--human_verdicts", default="", metavar="FILE", help="what people say of some answers: index and correct")
     add("--judge_fallback", default="", choices=["", "exact_matching"], help="what scores if the judge does not answer")
     add("--no_xlsx", dest="xlsx", action="store_false", help="write predictions as JSON lines only")
 

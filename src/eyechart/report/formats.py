@@ -13,7 +13,7 @@ from eyechart.io.cells import csv_text, one_line
 from eyechart.report.averages import AVERAGES, average
 from eyechart.report.load import Found
 from eyechart.report.pairing import differing
-from eyechart.report.table import Column, ResultTable, best_of, fewer_than_listed
+from eyechart.report.table import Column, ResultTable, best_of, lost_samples
 from eyechart.results import IDENTITY, Result
 
 Cell = str | float | None
@@ -75,9 +75,9 @@ def matrix(table: ResultTable, columns: Sequence[Column], *, how: str = "plain",
 
 def _over_fewer(table: ResultTable, columns: Sequence[Column]) -> list[str]:
     def fewer(m: int, b: int) -> list[str]:
-        return fewer_than_listed(table.cells[m, b].result)
+        return lost_samples(table.cells[m, b].result)
 
-    return _caution("Over fewer samples than listed", table, columns, fewer)
+    return _caution("With lost samples", table, columns, fewer)
 
 
 def not_comparable(table: ResultTable, columns: Sequence[Column]) -> list[str]:
