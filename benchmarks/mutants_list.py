@@ -41,7 +41,7 @@ MUTANTS = [
     Mutant(
         "run: forgets the notices of the model",
         "run.py",
-        "(*manifest.notices, *model.notices(), *outcome.notices)",
+        "(*job.notes, *manifest.notices, *model.notices(), *outcome.notices)",
         "(*manifest.notices, *outcome.notices)",
         "tests/cli tests/core tests/models/test_runs.py tests/tasks",
     ),
@@ -50,7 +50,7 @@ MUTANTS = [
     Mutant(
         "done: writes over another's result",
         "results/done.py",
-        "    if other.identity != names:",
+        "    if others:",
         "    if False:",
         CORE,
     ),
