@@ -128,14 +128,14 @@ MUTANTS = [
     ),
     Mutant(
         "tasks: empty captions are captions",
-        "tasks/caption_texts.py",
+        "tasks/captions/texts.py",
         "    if not is_visible(answer.text):",
         "    if answer.text is None:",
         "tests/workflow/test_captions.py",
     ),
     Mutant(
         "api: a refusal does not make requests fewer",
-        "api/flow.py",
+        "api/sending/flow.py",
         "self.limit = max(1, serving)",
         "self.limit = max(1, self.limit)",
         "tests/api/test_flow.py",

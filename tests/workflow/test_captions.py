@@ -10,7 +10,7 @@ from PIL import Image
 from eyechart import run_task
 from eyechart.api.errors import BudgetExceededError, KeyRefusedError, ModelNotServedError, UnreachableError
 from eyechart.errors import DataError, IncompleteError, UsageError
-from eyechart.tasks.image_caption import data_folder
+from eyechart.tasks.captions.image_caption import data_folder
 from support.data import noise_image, write_classification
 from support.openai_server import OpenAIServer, Status, first_attempts
 from support.retrieval_data import caption_config, many_images, read_rows, sent_image, write_queries

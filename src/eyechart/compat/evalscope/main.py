@@ -26,7 +26,7 @@ from eyechart.results import Result
 from eyechart.results.spent import spent_lines
 from eyechart.run import JobReport, results_of, run_or_skip
 from eyechart.session import Session
-from eyechart.tasks.image_caption import data_folder
+from eyechart.tasks.captions.image_caption import data_folder
 
 CONFIG_KEYS = Wording(
     {
