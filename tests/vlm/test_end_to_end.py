@@ -32,8 +32,8 @@ def asked(body):
 
 def answers_of(dataset, wrong=()):
     """Make a server's script: the right answer, except for some questions."""
-    right = {row["question"]: row["answer"] for row in dataset.data.rows}
-    bad = {dataset.data.rows[i]["question"] for i in wrong}
+    right = {row["question"]: row["answer"] for row in dataset.questions.rows}
+    bad = {dataset.questions.rows[i]["question"] for i in wrong}
     return lambda body: "no idea" if asked(body) in bad else f"<think>let me see</think>{right[asked(body)].title()}."
 
 

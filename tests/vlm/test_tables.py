@@ -73,7 +73,7 @@ def test_words_that_mean_nothing_to_pandas_stay_words(lmu_data):
 
     prompts = [dataset.build_prompt(i)[-1]["value"] for i in range(len(words))]
 
-    assert dataset.data["A"] == words
+    assert list(dataset.data["A"]) == words
     assert all(f"A. {word}\n" in prompt for word, prompt in zip(words, prompts, strict=True))
 
 
@@ -136,7 +136,7 @@ def test_pandas_frames_and_series_are_taken(lmu_data):
     write_benchmark(lmu_data / "Pets.tsv", [{"index": 7, "question": "q", "A": "cat", "B": "dog", "answer": "B"}])
     dataset = vlm.build_dataset("Pets")
 
-    series = dataset.data.to_pandas().iloc[0]
+    series = dataset.data.iloc[0]
     frame = pandas.DataFrame({"a": [1.5, None], "b": ["None", "x"]})
 
     assert dataset.build_prompt(series) == dataset.build_prompt(0)
@@ -217,7 +217,7 @@ import sys
 from pathlib import Path
 from eyechart.vlm import build_dataset
 dataset = build_dataset(sys.argv[1])
-for row in dataset.data.rows:
+for row in dataset.questions.rows:
     message = dataset.build_prompt(row)
     assert Path(message[0]["value"]).stat().st_size > 500_000
     Path(message[0]["value"]).unlink()

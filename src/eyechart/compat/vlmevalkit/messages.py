@@ -7,6 +7,8 @@ from typing import Any, Literal
 
 from eyechart.datasets.questions.messages import Item, parse_file
 
+__all__ = ["check_content", "message_to_promptimg", "preproc_content"]
+
 ContentKind = Literal["str", "dict", "liststr", "listdict", "unknown"]
 TYPES = ("text", "image", "video")
 
