@@ -3,8 +3,10 @@
 import csv
 import io
 import os
+import re
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,7 @@ from eyechart.datasets.questions.rows import RowTable as Table
 from eyechart.datasets.questions.rows import as_table
 from eyechart.datasets.questions.tables import dump, load_table
 from eyechart.datasets.questions.tsv import KEEP, read_header, read_tsv, write_tsv
+from eyechart.datasets.questions.xlsx import write_xlsx
 from eyechart.errors import DataError
 from support.vlm_data import write_benchmark
 
@@ -196,6 +199,39 @@ def test_json_lines_lose_nothing(tmp_path):
     dump([{"index": 1, "prediction": text} for text in [*HOSTILE, long]], tmp_path / "p.jsonl")
 
     assert load_table(tmp_path / "p.jsonl")["prediction"] == [*HOSTILE, long]
+
+
+MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+SHARED = "application/vnd.openxmlformats-officedocument.spreadsheetml.sharedStrings+xml"
+
+
+@pytest.mark.parametrize(
+    ("stored", "text"),
+    [
+        ("_x0042_", "B"),
+        ("_x005F_x0042_", "_x0042_"),
+        ("_x005F_x005F_x005F_x0042_", "_x005F_x0042_"),
+        ("x005F_", "x005F_"),
+    ],
+)
+def test_escapes_of_a_spreadsheet_are_decoded_once_wherever_its_texts_stand(tmp_path, stored, text):
+    """Excel keeps texts in a table of their own, which is shared by the cells; other programs write them in place."""
+    write_xlsx(tmp_path / "in_place.xlsx", ["index", "prediction"], [[1, text]])
+    assert load_table(tmp_path / "in_place.xlsx")["prediction"] == [text]
+
+    shared = f'<sst xmlns="{MAIN}" count="1" uniqueCount="1"><si><t>{stored}</t></si></sst>'
+    with zipfile.ZipFile(tmp_path / "in_place.xlsx") as old, zipfile.ZipFile(tmp_path / "shared.xlsx", "w") as new:
+        for name in old.namelist():
+            part = old.read(name).decode()
+            if name == "xl/worksheets/sheet1.xml":
+                part = re.sub(r'<c r="B2"[^>]*>.*?</c>', '<c r="B2" t="s"><v>0</v></c>', part)
+                assert 't="s"' in part
+            if name == "[Content_Types].xml":
+                part = part.replace("</Types>", f'<Override PartName="/xl/texts.xml" ContentType="{SHARED}" /></Types>')
+            new.writestr(name, part)
+        new.writestr("xl/texts.xml", shared)
+
+    assert load_table(tmp_path / "shared.xlsx")["prediction"] == [text]
 
 
 def test_a_damaged_spreadsheet_is_a_clear_error(tmp_path):
