@@ -3,7 +3,7 @@ PYTHON ?= python3
 CORE := .venv
 DEV := .venv-dev
 
-.PHONY: demo test lint types tests browser parity catalogue-check tfds-check probes large clean
+.PHONY: demo test lint types tests browser parity catalogue-check vlm-benchmarks tfds-check probes large clean
 
 demo: $(CORE)/.done
 	$(CORE)/bin/eyechart demo
@@ -37,6 +37,10 @@ tfds-check:
 	$(PYTHON) -m venv .venv-tfds
 	.venv-tfds/bin/python -m pip install --quiet --disable-pip-version-check ".[tfds]" tensorflow-cpu pytest pytest-timeout hypothesis
 	.venv-tfds/bin/python -m pytest -q tests/catalogue/test_tfds.py
+
+# The list of benchmarks in docs/vlm-benchmarks.md, from the catalogue.
+vlm-benchmarks: $(DEV)/.done
+	$(DEV)/bin/python scripts/vlm_benchmarks.py
 
 # A table of 1 GB, streamed.
 large: $(DEV)/.done
@@ -79,6 +83,11 @@ chaos: $(DEV)/.done
 many-jobs: $(DEV)/.done
 	$(DEV)/bin/python benchmarks/many_jobs.py
 .PHONY: many-jobs
+
+# 2,000 questions to a server that takes 100 ms for each; a killed run; a server that takes 8 at a time.
+many-requests: $(DEV)/.done
+	$(DEV)/bin/python benchmarks/many_requests.py
+.PHONY: many-requests
 
 # Peak memory of loading InternVL from 1 GB of random weights: at most the network and one shard.
 internvl-memory: $(DEV)/.done

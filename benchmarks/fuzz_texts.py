@@ -15,7 +15,7 @@ from eyechart.api.budget import read_usage
 from eyechart.api.client import _model_names
 from eyechart.api.errors import ApiError
 from eyechart.api.refusals import read_error
-from eyechart.api.retry import read_retry_after
+from eyechart.api.retry import TransientError, read_retry_after
 from eyechart.api.secret import Secret
 from eyechart.api.transport import Transport
 from eyechart.datasets.questions.benchmarks import QuestionBenchmark
@@ -290,12 +290,15 @@ def read_body(data: bytes, _: Path) -> None:
     """Read a server's answer as each kind of answer and as an error; the key is in nothing that comes out."""
     content = TRANSPORT.key.redact(data)
     read_error(content)
-    read_retry_after(as_text(data)[:80])
+    read_retry_after({"retry-after": as_text(data)[:80], "retry-after-ms": as_text(data)[80:160]})
     status = (301, 400, 401, 403, 404, 429, 500, 503)[len(data) % 8]
     refusal = TRANSPORT._refusal(_Response(status, as_text(data)), content, "chat/completions", "m")
     if "sk-secret-key" in str(refusal):
         raise AssertionError("a refusal shows the key")
-    body = TRANSPORT._parse(content)
+    try:
+        body = TRANSPORT._parse(content, "chat/completions", "m")
+    except TransientError as passing:  # what is tried again, and raised as this error in the end
+        raise passing.last(1) from None
     for parse in PARSERS:
         try:
             parse(body)

@@ -32,17 +32,19 @@ ARROWS = {
     "scorers": f"{BELOW} metrics stats datasets",
     "inference": f"{BELOW} store manifest models metrics",
     "tasks": f"{BELOW} inference manifest metrics stats learn scorers datasets models store",
-    "config": f"{BELOW}",
+    "like": "",
+    "config": f"{BELOW} like",
     "outputs": f"{BELOW} datasets",
     "plan_models": f"{BELOW} config models",
-    "plan": f"{BELOW} config outputs plan_models datasets models tasks",
+    "plan": f"{BELOW} like config outputs plan_models datasets models tasks",
     "session": f"{BELOW} __init__ datasets inference manifest models store tasks",
     "run": f"{BELOW} config plan session results tasks inference manifest",
     "engine": f"{BELOW} run session inference tasks",
     "compat.acting": "errors",
-    "compat.clip_benchmark": f"{BELOW} cli config plan run session manifest models datasets tasks metrics results",
+    "compat.clip_benchmark": f"{BELOW} cli config plan run session manifest models datasets tasks metrics learn",
     "compat.vlmevalkit": f"{BELOW} api datasets scorers models inference store metrics",
-    "compat.evalscope": f"{BELOW} api config outputs plan run session manifest models datasets tasks results stats",
+    "compat.evalscope": f"{BELOW} provenance api config outputs plan run session manifest models datasets tasks"
+    " results stats",
     "vlm": "compat.vlmevalkit",
     "report": f"{BELOW} results stats metrics",
     "doctor": f"{BELOW} models datasets store",
@@ -55,7 +57,7 @@ HEAVY = {
     "torch", "torchvision", "transformers", "open_clip", "onnxruntime", "ray", "sklearn", "scipy", "pyarrow", "mteb",
     "sentence_transformers", "huggingface_hub", "modelscope", "tensorflow_datasets", "httpx2", "rich", "jinja2",
 }  # fmt: skip
-NETWORKS = {"models/internvl/blocks.py", "models/internvl/network.py"}
+NETWORKS = {"compat/clip_benchmark/featurizer.py", "models/internvl/blocks.py", "models/internvl/network.py"}
 """They define torch modules, so they need torch at once; whoever uses them imports them inside a function."""
 MAY_PRINT = {"cli", "io/progress.py", "__main__"}
 PLUGIN = re.compile(r"eyechart(\.[a-z_]+)+:[A-Za-z_]+")

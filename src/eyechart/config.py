@@ -9,7 +9,8 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from eyechart.errors import UsageError, nearest
-from eyechart.types import OnError
+from eyechart.like import OWN, changes, filled
+from eyechart.types import Notice, OnError
 
 
 class QuestionSettings(BaseModel):
@@ -24,6 +25,8 @@ class QuestionSettings(BaseModel):
     concurrency: int = Field(default=8, ge=1)
     timeout: float = Field(default=300.0, gt=0)
     tries: int = Field(default=6, ge=1)
+    prices: str = ""
+    """A file with the prices of tokens: see `eyechart.api.prices`."""
     temperature: float | None = Field(default=None, ge=0)
     max_tokens: int | None = Field(default=None, ge=1)
     system_prompt: str = ""
@@ -31,14 +34,31 @@ class QuestionSettings(BaseModel):
     metric: str = ""
     """For open questions in a table of one's own."""
     repeats: int = Field(default=1, ge=1)
-    judge: str = "exact_matching"
-    judge_type: str = "api"
-    judge_api_base: str = ""
+    blind: Literal["", "no_images", "swapped"] = ""
+    """Ask everything once more without the images, or with those of other questions."""
+    judge: list[str] = Field(default=["exact_matching"], min_length=1)
+    """Who reads what no rule can read; of several the majority decides."""
+    judge_type: list[str] = Field(default=["api"], min_length=1)
+    """One family for all judges, or one for each."""
+    judge_api_base: list[str] = Field(default=[""], min_length=1)
     judge_key_variable: str | None = None
+    judge_prompts: str = ""
+    """A file of judge prompts, or ``vlmeval``; empty: ours."""
+    judge_repeats: int = Field(default=1, ge=1)
+    """How often each judge judges each answer."""
+    judge_temperature: float = Field(default=0.0, ge=0)
+    human_verdicts: str = ""
+    """A file with what people say of some answers."""
     judge_fallback: Literal["", "exact_matching"] = ""
     """What scores when the judge does not answer; empty: nobody, it is an error."""
     xlsx: bool = True
     """Whether predictions are also written as a spreadsheet."""
+
+    @field_validator("judge", "judge_type", "judge_api_base", mode="before")
+    @classmethod
+    def _one_judge(cls, value: object) -> object:
+        """Take a single name for a list of one."""
+        return [value] if isinstance(value, str) else value
 
 
 class Config(BaseModel):
@@ -46,6 +66,8 @@ class Config(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
 
+    like: Literal["eyechart", "clip_benchmark", "internvl"] = OWN
+    """Whose defaults hold for what is not given; by default InternVL's for its models, else our own."""
     dataset: list[str] = Field(default=["cifar10"], min_length=1)
     dataset_root: str = "root"
     split: str = "test"
@@ -64,12 +86,15 @@ class Config(BaseModel):
     language: list[str] = Field(default=["en"], min_length=1)
     output: str | None = None
     """A template of paths; by default the task's own."""
+    append: bool = False
+    """Whether a result is added to its output as a line, so that several jobs may have one."""
     recall_k: list[int] = [5]
     metrics: Literal["default", "full"] = "default"
     group_by: list[str] = []
     batch_size: int = Field(default=64, ge=1)
     num_workers: int = Field(default=4, ge=0)
-    precision: Literal["auto", "fp32", "fp16", "bf16", "amp"] = "auto"
+    precision: Literal["auto", "fp32", "fp16", "bf16", "amp", "half"] = "auto"
+    """auto: fp32; half: fp16 on a GPU, fp32 elsewhere."""
     device: str = "auto"
     on_error: OnError = "fail"
     min_success: float | None = Field(default=None, ge=0, le=1)
@@ -92,8 +117,11 @@ class Config(BaseModel):
     """Where named datasets come from; like ``hub`` unless it is set."""
     catalogue: list[str] = []
     """TOML files that add datasets and collections to the catalogue."""
-    caption_cleaning: str | None = None
+    caption_cleaning: str | dict[str, str] | None = None
+    """For all datasets, or by name; ``none`` for none."""
     annotation_file: str = ""
+    encoding: str = ""
+    """How the text files of a dataset of one's own are encoded; empty for UTF-8, or UTF-16 with its mark."""
     task_options: dict[str, Any] = {}
     """Settings of single tasks that no other task has."""
     questions: QuestionSettings = QuestionSettings()
@@ -106,11 +134,18 @@ class Config(BaseModel):
         """Take a single name for a list of one, as configs of other tools write it."""
         return [value] if isinstance(value, str) else value
 
+    def notes(self) -> tuple[Notice, ...]:
+        """Say what is otherwise than by our own defaults because of another evaluation's."""
+        ours = {name: field.get_default() for name, field in Config.model_fields.items()}
+        found = changes(self.like, self.model_dump(), ours)
+        text = f"Defaults are those of {self.like} (--like): {'; '.join(found)}."
+        return (Notice("like", len(found), text),) if found else ()
+
 
 def make_config(values: dict[str, Any]) -> Config:
     """Check a dict of settings; each problem becomes a line that names the setting."""
     try:
-        return Config(**values)
+        return Config(**filled(values))
     except ValidationError as error:
         raise UsageError(explain(error, lambda _: Config.model_fields)) from error
 

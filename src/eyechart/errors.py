@@ -44,6 +44,10 @@ class UnknownNameError(UsageError):
     """A name that nobody registered; the message lists the nearest ones."""
 
 
+class LanguageError(UsageError):
+    """A dataset does not have the language that was asked for; another one is never used instead."""
+
+
 class MissingExtraError(UsageError):
     """A library that is an optional extra is not installed."""
 

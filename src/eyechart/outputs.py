@@ -39,14 +39,15 @@ def fill_output(template: str, model: ModelSpec, dataset: str, language: str, ta
 
 
 def check_outputs(jobs: list[Job]) -> None:
-    """Refuse two jobs with one output, and folders that cannot be written."""
+    """Refuse two jobs with one output, unless it takes several, and folders that cannot be written."""
     seen: dict[str, Job] = {}
     for job in jobs:
-        other = seen.setdefault(str(job.output).removesuffix(".json"), job)  # so are the records named
+        other = seen.setdefault(str(job.place).removesuffix(".json"), job)  # so are the records named
         if other is not job:
             raise UsageError(
                 f"Two jobs would write {job.output}, or its records: {other.title} and {job.title}.",
-                advice="Put {dataset}, {model}, {pretrained}, {language} or {task} into --output.",
+                advice="Put {dataset}, {model}, {pretrained}, {language} or {task} into --output, or keep several "
+                "results in one file: --append.",
             )
     saving = [job for job in jobs if job.settings.get("save_clf")]
     if len(saving) > 1:

@@ -11,10 +11,10 @@ from typing import Any
 
 from eyechart.config import Config
 from eyechart.datasets.catalogue import load_catalogue, user_files
-from eyechart.datasets.choose import LanguageError
 from eyechart.datasets.registry import OpenDatasets
-from eyechart.datasets.resolve import resolve_dataset
-from eyechart.errors import DataError, UsageError, unknown_name
+from eyechart.datasets.resolve import TABLES, resolve_dataset
+from eyechart.errors import DataError, LanguageError, UsageError, unknown_name
+from eyechart.like import OWN, STYLES
 from eyechart.models.family import Family
 from eyechart.models.registry import family_of
 from eyechart.outputs import check_outputs, fill_output
@@ -37,10 +37,33 @@ class PlannedBenchmark:
     others: Mapping[str, ModelSpec] = field(default_factory=dict)
     asked: frozenset[str] = frozenset()
     """The options that the task knows."""
+    controls: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Settings of further jobs that a job is measured against, by the word that their results get."""
+
+    def with_controls(self, job: Job) -> list[Job]:
+        """Return a job and those that it is measured against.
+
+        A control has no share of samples that must be readable: a model that is shown nothing may well say so.
+        """
+        name = job.label or job.model.label
+        return [
+            job,
+            *(
+                replace(
+                    job,
+                    settings=settings,
+                    label=f"{name} ({word})",
+                    output=job.output.with_stem(f"{job.output.stem}_{word}"),
+                    min_success=0.0,
+                )
+                for word, settings in self.controls.items()
+            ),
+        ]
 
     def job(self, model: ModelSpec, output: Path, **how: Any) -> Job:
         """Make a job of it: with a model, and with how the work is to be done."""
         options = self.task.model_options(model.family)
+        how.setdefault("min_success", self.task.min_success)
         return Job(
             model=replace(model, options={**model.options, **options}) if options else model,
             dataset=self.dataset,
@@ -112,7 +135,8 @@ class Planner:
         others = task.others(chosen)
         for part, model in others.items():
             self.check(model, task.roles[part])
-        return PlannedBenchmark(spec, task, task_name, settings, others, frozenset(chosen.asked))
+        controls = task.controls(chosen, settings)
+        return PlannedBenchmark(spec, task, task_name, settings, others, frozenset(chosen.asked), controls)
 
     def check(self, spec: ModelSpec, role: Role) -> Family:
         """Refuse a model that cannot be loaded in a role, once."""
@@ -151,6 +175,9 @@ def plan_jobs(
     planner, left_out = Planner(datasets), dict[str, LanguageError]()
     benchmarks: dict[tuple[str, str, str], PlannedBenchmark] = {}
     names = dataset_names(config)
+    notes = config.notes()
+    for note in notes:
+        say(note.message)
     if not config.skip_existing and _encodes(config, names[0]):
         for spec in model_specs(config, "encoder", str):  # before a dataset is opened, which may take a download
             planner.check(spec, "encoder")
@@ -165,12 +192,14 @@ def plan_jobs(
             left_out.setdefault(f"{name} ({language})", error)
     if left_out and not benchmarks:
         raise next(iter(left_out.values()))
-    _check_options(config.task_options, frozenset().union(*(benchmark.asked for benchmark in benchmarks.values())))
+    asked = frozenset().union(*(benchmark.asked for benchmark in benchmarks.values()))
+    _check_options(config.task_options, asked | STYLES[config.like].get("task_options", {}).keys())
     roles = list(dict.fromkeys(benchmark.task.needs for benchmark in benchmarks.values()))
     models = zip(*(model_specs(config, role, say) for role in roles), strict=True)
     jobs = [
-        _job(config, model[roles.index(benchmark.task.needs)], benchmark)
+        replace(job, notes=notes)
         for model, benchmark in product(models, benchmarks.values())
+        for job in benchmark.with_controls(_job(config, model[roles.index(benchmark.task.needs)], benchmark))
     ]
     check_outputs(jobs)
     for job in jobs:
@@ -197,6 +226,8 @@ def _job(config: Config, spec: ModelSpec, benchmark: PlannedBenchmark) -> Job:
     if task.needs == "generator":
         spec, label = with_generation(config, spec, dataset.name), short_name(spec)
     named = replace(spec, name=label) if label else spec
+    if config.like != OWN:
+        benchmark = replace(benchmark, settings={**benchmark.settings, "like": config.like})
     return benchmark.job(
         spec,
         fill_output(config.output or task.output, named, dataset.name, dataset.language, benchmark.task_name),
@@ -204,8 +235,9 @@ def _job(config: Config, spec: ModelSpec, benchmark: PlannedBenchmark) -> Job:
         batch_size=config.batch_size,
         workers=config.num_workers,
         on_error=config.on_error,
-        min_success=task.min_success if config.min_success is None else config.min_success,
+        **({} if config.min_success is None else {"min_success": config.min_success}),
         thumbnails=config.thumbnails,
+        append=config.append,
         dump=tuple(name for name in ("classnames", "templates") if getattr(config, f"dump_{name}")),
     )
 
@@ -213,7 +245,12 @@ def _job(config: Config, spec: ModelSpec, benchmark: PlannedBenchmark) -> Job:
 def dataset_names(config: Config) -> list[str]:
     """Return the names of all datasets, collections and list files expanded, each once."""
     catalogue = load_catalogue(user_files(config.catalogue))
-    return list(dict.fromkeys(name for entry in list_entries(config.dataset) for name in catalogue.expand(entry)))
+
+    def known(name: str) -> bool:
+        return Path(name).suffix in TABLES or name in catalogue.collections or catalogue.find(name) is not None
+
+    entries = list_entries(config.dataset, known)
+    return list(dict.fromkeys(name for entry in entries for name in catalogue.expand(entry)))
 
 
 def dataset_spec(config: Config, name: str, language: str) -> DatasetSpec:
@@ -223,7 +260,9 @@ def dataset_spec(config: Config, name: str, language: str) -> DatasetSpec:
         "template_file": str(config.custom_template_file or ""),
         "allow_blank_classnames": config.allow_blank_classnames,
         "annotation_file": config.annotation_file,
-        "caption_cleaning": config.caption_cleaning,
+        "caption_cleaning": _cleaning(config, name),
+        "encoding": config.encoding,
+        "skip_missing": config.on_error == "skip",
         "cache_dir": config.wds_cache_dir,
         "offline": config.offline,
         "hub": config.dataset_hub or config.hub,
@@ -239,11 +278,21 @@ def dataset_spec(config: Config, name: str, language: str) -> DatasetSpec:
     )
 
 
+def _cleaning(config: Config, name: str) -> str | None:
+    """Return how captions of a dataset are cleaned, by the name that the catalogue has for it."""
+    wanted = config.caption_cleaning
+    if isinstance(wanted, dict):
+        entry = load_catalogue(user_files(config.catalogue)).find(name)
+        wanted = wanted.get(entry.name if entry else name)
+    return None if wanted == "none" else wanted
+
+
 _TASK_KEYS = {"recall_k", "save_clf", "load_clfs", "seed", "batch_size", "metrics", "questions", "reranker"}
 _PER_DATASET = ("train_split", "val_split", "val_proportion")
 TASK_FLAGS = frozenset({
-    *_PER_DATASET, "folds", "fewshot_k", "fewshot_epochs", "fewshot_lr", "fewshot_curve", "fewshot_repeats", "knn_k",
-    "normalize", "caption_prompt", "prompt_sensitivity", "merge_duplicate_classes",
+    *_PER_DATASET, "folds", "fewshot_k", "fewshot_epochs", "fewshot_lr", "fewshot_curve", "fewshot_repeats",
+    "fewshot_draw", "knn_k", "normalize", "caption_prompt", "prompt_role", "prompt_sensitivity",
+    "merge_duplicate_classes",
 })  # fmt: skip
 """Task options that are flags of the command: they may be there for another task."""
 

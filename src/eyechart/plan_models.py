@@ -5,13 +5,15 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 from eyechart.config import Config, make_config
 from eyechart.errors import UnknownNameError, UsageError, nearest
-from eyechart.models.access import Access
+from eyechart.io.untrusted import is_file, read_text, split_lines
+from eyechart.models.access import Access, priced
 from eyechart.models.family import check_options
 from eyechart.models.model_collections import collection_names, expand_collection
 from eyechart.models.registry import FAMILIES, GENERATORS
@@ -59,18 +61,22 @@ def model_specs(
                 _precision(config, FAMILIES[role].load(model.family)),
                 config.device,
                 options,
-                access_of(config, role),
+                priced(access_of(config, role), config.questions.prices, model.name),
             )
         )
     return specs
 
 
 def _precision(config: Config, family: type) -> str:
-    """Resolve ``auto``: float32 (a wrong digit is worse than a slow run), unless a family knows better."""
-    if config.precision != "auto":
-        return config.precision
-    choose = getattr(family, "auto_precision", None)
-    return choose(config.device) if choose is not None else "fp32"
+    """Resolve ``half``, and ``auto``: float32 (a wrong digit is worse than a slow run) unless a family knows better."""
+    wanted: str = getattr(family, "auto_precision", "fp32") if config.precision == "auto" else config.precision
+    if wanted != "half":
+        return wanted
+    if config.device == "cpu" or find_spec("torch") is None:
+        return "fp32"
+    from eyechart.models.towers.torch_tools import choose_devices
+
+    return "fp16" if all(device.startswith("cuda") for device in choose_devices(config.device)) else "fp32"
 
 
 def with_generation(config: Config, spec: ModelSpec, benchmark: str) -> ModelSpec:
@@ -116,12 +122,12 @@ def model_options(config: Config) -> dict[str, Any]:
     return {**own, **{key: value for key, value in named.items() if value}}
 
 
-def list_entries(names: Iterable[str]) -> Iterator[str]:
-    """Yield names; a text file stands for the names in it, one a line."""
+def list_entries(names: Iterable[str], known: Callable[[str], object] = lambda _: False) -> Iterator[str]:
+    """Yield names; a file stands for the names in it, one a line, unless its own name is known for something else."""
     for name in names:
         path = Path(name)
-        if path.suffix == ".txt" and path.is_file():
-            lines = (line.strip() for line in path.read_text(encoding="utf-8").split("\n"))
+        if not known(name) and is_file(path):
+            lines = (line.strip() for line in split_lines(read_text(path, UsageError)))
             yield from (line for line in lines if line and not line.startswith("#"))
         else:
             yield name

@@ -6,7 +6,7 @@ import platform
 import re
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -62,3 +62,11 @@ def without_secrets(command: Sequence[str]) -> list[str]:
         out.append("***" if hide else f"{name}=***" if secret and equals else word)
         hide = secret and not equals and word.startswith("-")
     return out
+
+
+def without_secret_values(settings: Any) -> Any:
+    """Return a copy of settings in which the values of what is called a key, a token or the like are blank."""
+    if isinstance(settings, Mapping):
+        hidden = {name for name, item in settings.items() if isinstance(item, str) and SECRET.fullmatch(str(name))}
+        return {name: "***" if name in hidden else without_secret_values(item) for name, item in settings.items()}
+    return [without_secret_values(item) for item in settings] if isinstance(settings, list | tuple) else settings

@@ -9,13 +9,14 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
-from eyechart.config import Config, make_config
+from eyechart.config import Config, QuestionSettings, make_config
 from eyechart.errors import EyechartError
 from eyechart.inference.embeddings import StoredEmbeddings
 from eyechart.io.progress import NoProgress, Progress
 from eyechart.io.stopwatch import Stopwatch
+from eyechart.io.wording import Wording
 from eyechart.manifest import Manifest
-from eyechart.plan import plan_jobs
+from eyechart.plan import TASK_FLAGS, plan_jobs
 from eyechart.results.build import Done, make_result
 from eyechart.results.complete import check_complete
 from eyechart.results.done import check_owner, is_done
@@ -27,6 +28,11 @@ from eyechart.tasks.base import Material, Prediction
 from eyechart.tasks.groups import check_columns, score_with_groups
 from eyechart.tasks.registry import load_task
 from eyechart.types import Job
+
+ARGUMENTS = Wording(
+    {name: name for name in (*Config.model_fields, *QuestionSettings.model_fields, *TASK_FLAGS)}, "{name}={value!r}"
+)
+"""How Python calls what the command line calls flags."""
 
 
 @dataclass(frozen=True)
@@ -45,10 +51,11 @@ def evaluate(progress: Progress | None = None, **settings: Any) -> list[Result]:
     Raises:
         EyechartError: The first error, after all other jobs have been done and saved.
     """
-    config = make_config(settings)
-    session = Session(progress or NoProgress())
-    jobs = plan_jobs(config, warnings.warn, session.datasets)
-    return results_of(list(run_jobs(jobs, session, skip_existing=config.skip_existing)))
+    with ARGUMENTS.spoken():
+        config = make_config(settings)
+        session = Session(progress or NoProgress())
+        jobs = plan_jobs(config, warnings.warn, session.datasets)
+        return results_of(list(run_jobs(jobs, session, skip_existing=config.skip_existing)))
 
 
 def results_of(reports: Sequence[JobReport]) -> list[Result]:
@@ -84,7 +91,8 @@ def skipped(job: Job, session: Session) -> JobReport | None:
     done, why = find_done(job, session)
     if done is not None:
         return JobReport(job, result=done, error=check_complete(done, job.min_success), skipped=True)
-    session.progress.say(f"Not skipped: {why}")
+    if why:
+        session.progress.say(f"Not skipped: {why}")
     return None
 
 
@@ -111,7 +119,7 @@ def run_job(job: Job, session: Session) -> Result:
         manifest=manifest,
         model=model,
         open_split=partial(session.manifest, job),
-        output=job.output,
+        output=job.place,
         open_other=partial(session.behind_store, job, task, watch),
         others=tuple(job.others),
         device=job.model.device.partition(",")[0],
@@ -132,7 +140,7 @@ def run_job(job: Job, session: Session) -> Result:
             card=model.model.known_card,
             outcome=outcome,
             counts=_counts(manifest, prediction),
-            notices=(*manifest.notices, *model.notices(), *outcome.notices),
+            notices=(*job.notes, *manifest.notices, *model.notices(), *outcome.notices),
             failures=[asdict(failure) for failure in (*manifest.failures, *prediction.failures)],
             profile=watch.seconds() | {"total": round(time.perf_counter() - start, 4)},
             measures=task.measures or task.name.replace("_", " "),
@@ -142,7 +150,7 @@ def run_job(job: Job, session: Session) -> Result:
         )
     )
     records = with_thumbnails(outcome.records, manifest.samples(), job.thumbnails)
-    return write_result(result, records, job.output)
+    return write_result(result, records, job.output, place=job.place if job.append else None)
 
 
 def _circumstances(model: Stored, watch: Stopwatch) -> dict[str, Any]:
@@ -163,6 +171,15 @@ def _counts(manifest: Manifest, prediction: Prediction) -> dict[str, int]:
         raise AssertionError(f"{manifest.info.name}: {listed} listed, {scored} scored, {failed} failed")
     counts = {"listed": listed, "scored": scored, "failed": failed}
     return {**counts, "left_out": left_out, **prediction.counts} if left_out else {**counts, **prediction.counts}
+
+
+def __getattr__(name: str) -> Any:
+    """Give `run_task`, which scripts of EvalScope import from a module of this name; it is of the surfaces above."""
+    if name == "run_task":
+        import eyechart
+
+        return eyechart.run_task
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 __all__ = ["Config", "JobReport", "evaluate", "plan_jobs", "run_job", "run_jobs", "run_or_skip"]

@@ -97,7 +97,7 @@ class Session:
         """Return what a job is made from now; None for what is not known without doing it."""
         specs = [job.dataset, *map(job.dataset.other_split, task.splits(job.settings))]
         models = [self.model(job.model, task.needs).identity] if task.uses_model(job.settings) else [""]
-        read = task.reads(job.output, job.settings)
+        read = task.reads(job.place, job.settings)
         models += [self.model(spec, task.roles[part], part).identity for part, spec in job.others.items()]
         return {
             "settings": job.digest,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -93,6 +94,9 @@ class DatasetInfo:
     """Warnings that the reader found in the description (they are counted in the result)."""
     collection: TextCollection | None = None
     """Queries, documents and relevance."""
+    shared_texts: bool = False
+    """A text that several images have means each of them: whichever is found is right. Published retrieval benchmarks
+    want the very image (or copy of the text) instead."""
 
 
 @runtime_checkable
@@ -150,6 +154,8 @@ class TextCollection:
     queries: tuple[Document, ...]
     relevance: Mapping[str, Mapping[str, float]]
     """By query id, then by document id; a document that is not named is not relevant."""
+    candidates: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """By query id, the documents among which it is to be found (reranking); none: the whole collection."""
 
 
 # ------------------------------------------------------------------------------------------------ models
@@ -207,7 +213,8 @@ class ModelCard:
     prompts: Mapping[str, str] = field(default_factory=dict)
     """What its authors put in front of a ``query`` or a ``document`` before it is encoded."""
     similarity: str = "cosine"
-    """How the model itself compares two vectors: cosine, dot (the lengths of vectors count), or another name."""
+    """How the model itself compares two vectors: cosine, dot (the lengths of vectors count), or another name; of a
+    reranker, what its library makes of the raw score."""
     notes: tuple[str, ...] = ()
     """Traps that the loader found, for example another activation than the weights were trained with."""
 
@@ -278,6 +285,8 @@ class Answer:
     """prompt_tokens and completion_tokens, where they are known."""
     error: str = ""
     """Why there is no answer; the text is then empty."""
+    refusal: str = ""
+    """What the model said instead of an answer, where the server sets refusals apart."""
 
 
 @runtime_checkable
@@ -370,6 +379,25 @@ class Job:
     """Small images of this many mistakes are kept in the records."""
     dump: tuple[str, ...] = ()
     """What of the prompts goes into the result: ``classnames``, ``templates``."""
+    append: bool = False
+    """The result is added to its output as a line, beside those of other jobs."""
+    notes: tuple[Notice, ...] = ()
+    """What the result says of how it was planned."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Say what the result is of: dataset, model, pretrained, task and language."""
+        model = self.label or self.model.name
+        return (self.dataset.name, model, self.model.pretrained, self.task, self.dataset.language)
+
+    @property
+    def place(self) -> Path:
+        """Return where the result would be if it were alone: what belongs to it is named after that."""
+        if not self.append:
+            return self.output
+        words = re.sub(r"[^\w.-]+", "-", f"{self.dataset.name}_{self.dataset.language}_{self.task}")[-100:]
+        name = f"{self.output.name.removesuffix('.json')}.{words}.{digest_json(self.names)[:8]}.json"
+        return self.output.with_name(name)
 
     @property
     def title(self) -> str:
@@ -441,6 +469,8 @@ class Metric:
     """What it would be if all of these were right."""
 
 
+Fact = str | bool | int | float | None
+"""What stands among the metrics of a result file but is none: a path, a setting, a number that no model decides."""
 RecordForm = Literal["", "label", "labels", "ranking", "question"]
 """What a record shows: one label and a rank, several labels and scores, a query and the rank of what it looks for, a
 question and its answer; nothing that the report has a view for."""
@@ -455,8 +485,8 @@ class Outcome:
     notices: Sequence[Notice] = ()
     details: Mapping[str, Any] = field(default_factory=dict)
     """Small derived tables for the report: class names, per-class figures, curves."""
-    facts: Mapping[str, str | bool] = field(default_factory=dict)
-    """What is reported among the metrics but is no number (``save_path``, ...)."""
+    facts: Mapping[str, Fact] = field(default_factory=dict)
+    """What is reported among the metrics but is none (``save_path``, ``weight_decay``, ...)."""
 
 
 _CANONICAL = json.JSONEncoder(sort_keys=True, default=str, ensure_ascii=False, separators=(",", ":"))

@@ -4,7 +4,7 @@ import threading
 import time
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
-from itertools import islice
+from itertools import count, islice
 
 import pytest
 
@@ -26,17 +26,21 @@ def echo(body):
 
 
 def test_32_at_a_time_need_a_32nd_of_the_rounds():
-    """A round ends when 32 requests are there: fewer than that in flight, at any time, and none is answered."""
-    rounds = []
+    """A round ends when 32 requests are there: fewer than that in flight, at any time, and none is answered.
+
+    The first 64 are answered as they come, so that the client sees how much the server takes.
+    """
+    rounds, begun = [], count()
     together = threading.Barrier(32, action=lambda: rounds.append(1), timeout=30)
 
     def answer(body):
-        together.wait()
+        if next(begun) >= 64:
+            together.wait()
         return echo(body)
 
     with OpenAIServer(answer=answer) as server:
-        replies = list(ApiClient(server.api_base, concurrency=32).map(question(i) for i in range(192)))
-    assert {reply.id: reply.value.text for reply in replies} == {str(i): f"answer {i}" for i in range(192)}
+        replies = list(ApiClient(server.api_base, concurrency=32).map(question(i) for i in range(256)))
+    assert {reply.id: reply.value.text for reply in replies} == {str(i): f"answer {i}" for i in range(256)}
     assert (server.most_in_flight, len(rounds)) == (32, 6)
 
 
@@ -171,7 +175,7 @@ def pauses(monkeypatch):
     async def pause(seconds):
         made.append(seconds)
 
-    monkeypatch.setattr("eyechart.api.client.asyncio.sleep", pause)
+    monkeypatch.setattr("eyechart.api.sending.asyncio.sleep", pause)
     return made
 
 
@@ -206,6 +210,10 @@ def test_a_pause_of_an_hour_is_not_waited_for():
     [
         ("7", 7.0),
         (" 0 ", 0.0),
+        ("1.5", 1.5),
+        ("0.02", 0.02),
+        ("1e9", None),
+        ("nan", None),
         ("Thu, 01 Jan 1970 00:01:40 GMT", 40.0),
         ("Thu, 01 Jan 1970 00:00:10 GMT", 0.0),
         ("soon", None),
@@ -216,7 +224,12 @@ def test_a_pause_of_an_hour_is_not_waited_for():
     ],
 )
 def test_retry_after_forms(header, seconds):
-    assert read_retry_after(header, now=60.0) == seconds
+    assert read_retry_after({"retry-after": header} if header is not None else {}, now=60.0) == seconds
+
+
+def test_milliseconds_are_more_exact():
+    assert read_retry_after({"retry-after-ms": "20", "retry-after": "1"}) == 0.02
+    assert read_retry_after({"retry-after-ms": "soon", "retry-after": "0.25"}) == 0.25
 
 
 def test_waits_double_up_to_a_limit_and_differ():

@@ -1,6 +1,7 @@
 """The folder layouts of well-known datasets, made small in their original form."""
 
 import json
+import zipfile
 
 import pytest
 
@@ -422,6 +423,49 @@ def test_winoground_has_two_samples_for_each_question(tmp_path):
     assert [(sample.id, sample.texts) for sample in samples] == [("0/0", ("a b",)), ("0/1", ("b a",))]
     assert [sample.image.path.name for sample in samples] == ["ex_0_img_0.png", "ex_0_img_1.png"]
     assert {sample.meta["question"] for sample in samples} == {"0"}
+
+
+def winoground_on_the_hub(folder):
+    """Write the repository as the hub has it: the images in an archive."""
+    row = {"id": 0, "image_0": "ex_0_img_0", "image_1": "ex_0_img_1", "caption_0": "a b", "caption_1": "b a"}
+    write(folder / "data" / "examples.jsonl", json.dumps(row) + "\n")
+    with zipfile.ZipFile(folder / "data" / "images.zip", "w") as archive:
+        for i in (0, 1):
+            archive.writestr(f"images/ex_0_img_{i}.png", encoded(noise_image(i)))
+    return folder
+
+
+def test_winoground_is_read_from_the_cache_of_the_hugging_face_client(tmp_path, monkeypatch):
+    cache = tmp_path / "hub" / "datasets--facebook--winoground"
+    write(cache / "refs" / "main", "abc123")
+    winoground_on_the_hub(cache / "snapshots" / "abc123")
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+
+    for _ in range(2):  # the second time it is unpacked already
+        samples = list(iter_samples(opened("winoground", tmp_path / "nothing here")))
+
+        assert [(sample.id, sample.texts) for sample in samples] == [("0/0", ("a b",)), ("0/1", ("b a",))]
+        assert [sample.image.read() for sample in samples] == [encoded(noise_image(i)) for i in (0, 1)]
+
+
+def test_winoground_s_archive_may_lie_in_the_root(tmp_path):
+    assert len(list(iter_samples(opened("winoground", winoground_on_the_hub(tmp_path / "root"))))) == 2
+
+
+@pytest.mark.parametrize(
+    ("member", "message"), [("../../evil.png", "is no image of a dataset"), (None, "Cannot unpack")]
+)
+def test_an_archive_that_is_hostile_or_damaged_is_refused(tmp_path, own_cache, member, message):
+    archive = winoground_on_the_hub(tmp_path / "root") / "data" / "images.zip"
+    if member:
+        with zipfile.ZipFile(archive, "a") as opened_archive:
+            opened_archive.writestr(member, b"x")
+    else:
+        archive.write_bytes(archive.read_bytes()[:-30])
+
+    with pytest.raises(DataError, match=message):
+        opened("winoground", tmp_path / "root")
+    assert list((own_cache / "unpacked").iterdir()) == []
 
 
 def test_winogavil_has_a_sample_for_each_candidate(tmp_path):

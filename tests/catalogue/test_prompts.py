@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from eyechart.cli import make_parser
+from eyechart.cli.eval import settings_of
+from eyechart.config import make_config
 from eyechart.datasets import prompt_pack
 from eyechart.datasets.imagenet_classes import subset_indices, wnids
 from eyechart.datasets.registry import open_dataset
@@ -225,6 +228,18 @@ def test_the_empty_class_name_of_clevr_is_allowed_in_the_pack(pack):
     assert "" in prompt_pack.classnames("clevr_closest_object_distance", "en")
 
 
+def test_cupl_is_short_for_its_file(pack, imagenet, tmp_path):
+    words = ["eval", "--dataset", "imagenet1k", "--dataset_root", str(imagenet), "--model_type", "onnx", "--model",
+             "eyechart-tiny", "--cupl", "--output", str(tmp_path / "r.json")]  # fmt: skip
+    parser = make_parser("eyechart", "eval")
+
+    (job,) = plan_jobs(make_config(settings_of(parser.parse_args(words))))
+
+    assert job.dataset.options["template_file"] == "cupl_prompts.json"
+    with pytest.raises(SystemExit):
+        parser.parse_args([*words, "--custom_template_file", "mine.txt"])
+
+
 # -------------------------------------------------------------------------------------------------- bad input
 
 
@@ -233,8 +248,6 @@ def test_the_empty_class_name_of_clevr_is_allowed_in_the_pack(pack):
     [("a photo", "has no {c}"), ("a {c} {d}", "stray braces"), ("a {c", "has no {c}")],
 )
 def test_a_template_without_its_place_is_refused_when_planning(pack, tmp_path, template, message):
-    from eyechart.config import make_config
-
     own = tmp_path / "own.txt"
     own.write_text(template + "\n")
 

@@ -4,9 +4,8 @@ import pytest
 
 from eyechart.config import make_config
 from eyechart.datasets.catalogue import load_catalogue
-from eyechart.datasets.choose import LanguageError
 from eyechart.datasets.resolve import resolve_dataset
-from eyechart.errors import DataError, EyechartError, UsageError
+from eyechart.errors import DataError, EyechartError, LanguageError, UsageError
 from eyechart.plan import dataset_names, plan_jobs
 from support.data import write_classification, write_retrieval
 

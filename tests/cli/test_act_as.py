@@ -36,6 +36,18 @@ def test_a_served_module_runs_by_its_main(tmp_path):
     assert "zeroshot_classification" in done.stdout
 
 
+def test_names_that_need_a_large_library_are_made_when_they_are_asked_for(tmp_path):
+    (tmp_path / "script.py").write_text(
+        "import sys\nfrom clip_benchmark import cli\nassert 'torch' not in sys.modules\n"
+        "assert not hasattr(cli, 'nothing')\nfrom clip_benchmark.cli import dataset_collection\n"
+        "assert cli.dataset_collection is dataset_collection\nprint(len(dataset_collection['vtab']))\n"
+    )
+
+    done = run_as(tmp_path, "clip_benchmark", "script.py")
+
+    assert (done.stdout, done.stderr) == ("19\n", "")
+
+
 def test_ours_wins_over_an_installed_package_only_here(tmp_path):
     (tmp_path / "evalscope").mkdir()
     (tmp_path / "evalscope" / "__init__.py").write_text("run_task = 'theirs'\n")
@@ -71,7 +83,10 @@ def test_a_module_that_is_not_served_is_named_with_those_that_are(tmp_path):
 
     done = run_as(tmp_path, "clip_benchmark", "script.py")
 
-    assert "Eyechart has no clip_benchmark.nosuch; of clip_benchmark it has: clip_benchmark.cli" in done.stderr
+    assert (
+        "Eyechart has no clip_benchmark.nosuch; of clip_benchmark it has: clip_benchmark, clip_benchmark.cli, "
+        in done.stderr
+    )
 
 
 def test_the_real_package_must_not_be_there_first(tmp_path):

@@ -58,7 +58,9 @@ def test_a_result_has_the_keys_and_values_of_clip_benchmark(place):
         "task": "zeroshot_classification",
         "language": "en",
     }
-    assert set(result["metrics"]) == {"acc1", "mean_per_class_recall"}
+    assert set(result["metrics"]) == {"acc1", "acc5", "mean_per_class_recall"}
+    assert result["metrics"]["acc5"] is None  # there are three classes
+    assert "no_acc5" in [notice["kind"] for notice in result["notices"]]
 
 
 def test_a_result_says_how_it_came_about(place):

@@ -5,7 +5,8 @@ import pytest
 from eyechart.cli import eval as eval_command
 from eyechart.config import make_config
 from eyechart.errors import EyechartError, UsageError
-from eyechart.plan import TASK_FLAGS, plan_jobs
+from eyechart.plan import TASK_FLAGS, dataset_names, plan_jobs
+from eyechart.tasks.registry import load_task
 from support.data import png, write_classification, write_retrieval
 
 TINY = {"model_type": "onnx", "model": ["eyechart-tiny"], "pretrained": ["eyechart-tiny"]}
@@ -75,6 +76,34 @@ def test_files_list_datasets_and_models_one_a_line(data):
     assert {job.model.label for job in jobs} == {"eyechart-tiny"}
 
 
+@pytest.mark.parametrize("name", ["list", "datasets.list", "my.datasets", "lists/all"])
+def test_a_list_may_have_any_name(data, name):
+    (data / name).parent.mkdir(exist_ok=True)
+    (data / name).write_text("wds/vtab-x\r\nwds/captions\r\n")
+    (data / f"{name}.models").write_text("eyechart-tiny,eyechart-tiny\n")
+
+    jobs = plan(dataset=[name], pretrained_model=[f"{name}.models"], dataset_root="data/{dataset}")
+
+    assert [job.dataset.name for job in jobs] == ["wds/vtab-x", "wds/captions"]
+
+
+def test_a_file_that_is_called_like_a_dataset_is_no_list(data):
+    (data / "cifar10").write_text("wds/vtab-x\n")
+
+    assert dataset_names(make_config({"dataset": ["cifar10"]})) == ["cifar10"]
+
+
+def test_a_list_that_is_no_text_is_refused(data):
+    (data / "list").write_bytes(b"\xff\xfe\x00\xd8")
+
+    with pytest.raises(UsageError, match="not UTF-16"):
+        plan(dataset=["list"])
+
+
+def test_a_task_may_go_by_the_name_that_internvl_s_fork_has_for_it():
+    assert type(load_task("mscoco_generative")) is type(load_task("captioning"))
+
+
 def test_a_path_is_recognised_by_what_it_holds(data):
     (data / "plain" / "cat").mkdir(parents=True)
     (data / "plain" / "cat" / "1.png").write_bytes(png())
@@ -115,6 +144,23 @@ def test_a_path_is_recognised_by_what_it_holds(data):
 def test_what_cannot_work_is_refused_before_any_work(data, settings, message):
     with pytest.raises(EyechartError, match=message):
         plan(**settings)
+
+
+def test_a_language_that_a_dataset_lacks_is_left_out_and_told(data):
+    """Webdatasets and folders as much as names of the catalogue: one pair must not refuse the whole run."""
+    (data / "plain" / "cat").mkdir(parents=True)
+    (data / "plain" / "cat" / "1.png").write_bytes(png())
+    said = []
+
+    jobs = plan_jobs(
+        make_config({**TINY, "dataset": ["wds/vtab-x", "plain", "demo/garments"], "dataset_root": "data/{dataset}",
+                     "language": ["en", "de"], "output": "{dataset}_{language}.json"}),
+        said.append,
+    )  # fmt: skip
+
+    pairs = [(job.dataset.name, job.dataset.language) for job in jobs]
+    assert pairs == [("wds/vtab-x", "en"), ("plain", "en"), ("demo/garments", "en"), ("demo/garments", "de")]
+    assert [line.startswith("Left out: ") and "'de'" in line for line in said] == [True, True]
 
 
 def test_a_template_without_place_for_the_class_is_refused(data):
@@ -174,4 +220,5 @@ def test_the_flags_of_tasks_are_task_options():
     parser = argparse.ArgumentParser()
     eval_command.add_arguments(parser)
 
-    assert eval_command.settings_of(parser.parse_args([]))["task_options"].keys() == TASK_FLAGS
+    words = ["--fewshot_draw", "eyechart"]  # left open unless it is given
+    assert eval_command.settings_of(parser.parse_args(words))["task_options"].keys() == TASK_FLAGS

@@ -39,6 +39,16 @@ def test_a_result_comes_back_as_it_was_written(tmp_path):
     assert list(read.iter_records()) == [{"id": "1", "rank": 2}]
 
 
+def test_what_stands_among_the_metrics_and_is_none_comes_back_apart_from_them(tmp_path):
+    facts = {"weight_decay": 0.1, "epochs": 10, "normalized": True, "acc5": None, "save_path": "x"}
+
+    write_result(result(facts=facts), [], tmp_path / "r.json")
+
+    body, read = json.loads((tmp_path / "r.json").read_text()), read_result(tmp_path / "r.json")
+    assert body["metrics"] == {**facts, "acc1": 0.5}
+    assert (read.facts, read.metrics, read.altered) == (facts, {"acc1": 0.5}, False)
+
+
 def test_results_that_differ_in_their_ending_have_records_of_their_own(tmp_path):
     for language in ("en", "de"):
         write_result(result(), [{"id": language}], tmp_path / f"model-1.{language}")

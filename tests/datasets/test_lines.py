@@ -194,3 +194,46 @@ def test_a_tar_key_that_is_not_utf8_is_refused(tmp_path):
 
     with pytest.raises(DataError, match=r"the sample 'a\\udcff'"):
         list(iter_samples(open_webdataset(spec(root))))
+
+
+@pytest.mark.parametrize("encoding", ["gbk", "gb18030", "utf-16-le", "utf-16-be", "utf-16", "big5"])
+def test_image_queries_of_any_encoding_are_read_if_it_is_named(encoding, tmp_path):
+    (tmp_path / "a.png").write_bytes(png())
+    (tmp_path / "image_queries.jsonl").write_bytes((LINES + LINES.replace("汉字", "文字")).encode(encoding, "ignore"))
+    spec = DatasetSpec("custom", "jsonl", str(tmp_path), options={"encoding": encoding})
+
+    [sample] = open_jsonl(spec).rows
+
+    assert sample.texts[-1] == "文字"
+
+
+@pytest.mark.parametrize(("encoding", "guess"), [("gbk", "gbk"), ("utf-16-le", "utf-16le"), ("utf-16-be", "utf-16be")])
+def test_the_setting_is_offered_with_the_probable_encoding(encoding, guess, tmp_path):
+    (tmp_path / "a.png").write_bytes(png())
+    (tmp_path / "image_queries.jsonl").write_bytes((LINES * 13).encode(encoding))
+
+    with pytest.raises(DataError, match=r"image_queries\.jsonl, line 1: ") as told:
+        open_jsonl(DatasetSpec("custom", "jsonl", str(tmp_path)))
+
+    assert f"or give --encoding {guess}" in told.value.advice
+
+
+@pytest.mark.parametrize(
+    ("encoding", "said"), [("utf-99", "no encoding"), ("base64", "no encoding"), ("ascii", "line 1")]
+)
+def test_an_encoding_that_is_wrong_is_told(encoding, said, tmp_path):
+    (tmp_path / "image_queries.jsonl").write_text(LINES, encoding="utf-8")
+
+    with pytest.raises(EyechartError, match=said):
+        open_jsonl(DatasetSpec("custom", "jsonl", str(tmp_path), options={"encoding": encoding}))
+
+
+def test_corpus_queries_and_relevance_are_read_in_the_same_encoding(tmp_path):
+    (tmp_path / "corpus.jsonl").write_bytes('{"_id": "汉", "text": "汉字"}\n'.encode("gbk"))
+    (tmp_path / "queries.jsonl").write_bytes('{"_id": "问", "text": "文字"}\n'.encode("gbk"))
+    (tmp_path / "qrels").mkdir()
+    (tmp_path / "qrels/test.tsv").write_bytes("query-id\tcorpus-id\tscore\n问\t汉\t1\n".encode("gbk"))
+
+    found = read_collection(tmp_path, encoding="gbk")
+
+    assert (found.documents[0].text, found.relevance) == ("汉字", {"问": {"汉": 1.0}})

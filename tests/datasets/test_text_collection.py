@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from eyechart.datasets.text_collection import open_collection, read_collection, write_collection
+from eyechart.datasets.text_collection import open_collection, open_text_collection, read_collection, write_collection
 from eyechart.errors import DataError
 from eyechart.types import DatasetSpec, Document, TextCollection
 from support.data import png
@@ -136,3 +136,38 @@ def test_a_title_that_is_no_text_is_refused(folder):
 
     with pytest.raises(DataError, match="the title must be a text"):
         read_collection(folder)
+
+
+def test_candidates_are_read_by_the_ids_of_queries(folder):
+    (folder / "top_ranked.jsonl").write_text(lines({"query-id": 0, "corpus-ids": [1, "0"]}))
+
+    assert read_collection(folder).candidates == {"0": ("1", "0")}
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ([{"query-id": 7, "corpus-ids": [0]}], "there is no query '7'"),
+        ([{"query-id": 0, "corpus-ids": [9]}], "there is no document '9'"),
+        ([{"query-id": 0, "corpus-ids": [0, "0"]}], "each once"),
+        ([{"query-id": 0, "corpus-ids": []}], "must be a list of documents"),
+        ([{"query-id": 0, "corpus-ids": "0"}], "must be a list of documents"),
+        ([{"query-id": 0, "corpus-ids": [0]}, {"query-id": "0", "corpus-ids": [1]}], "this query is above"),
+        ([{"query-id": 1, "corpus-ids": [0]}], "no candidates for the query '0'"),
+    ],
+)
+def test_wrong_candidates_are_refused(folder, rows, said):
+    (folder / "top_ranked.jsonl").write_text(lines(*rows))
+
+    with pytest.raises(DataError, match=said):
+        read_collection(folder)
+
+
+def test_other_candidates_are_other_data(folder):
+    spec = DatasetSpec("mine", "text_collection", str(folder))
+    signatures = {open_text_collection(spec).signature()}
+    for names in ([0], [1], [0, 1]):
+        (folder / "top_ranked.jsonl").write_text(lines({"query-id": 0, "corpus-ids": names}))
+        signatures.add(open_text_collection(spec).signature())
+
+    assert len(signatures) == 4

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from eyechart.datasets.wds.webdataset import open_webdataset
-from eyechart.errors import DataError
+from eyechart.errors import DataError, LanguageError
 from eyechart.manifest import iter_samples
 from eyechart.types import DatasetSpec
 from support.data import encoded, noise_image, png, write_classification, write_multilabel, write_retrieval, write_tar
@@ -78,7 +78,7 @@ def test_another_language_has_its_own_names_templates_and_captions(tmp_path):
 def test_a_language_that_is_not_there_is_an_error_and_never_english(tmp_path):
     root = write_classification(tmp_path, n=1, shards=1)
 
-    with pytest.raises(DataError, match=r"no class names for language 'fr' \(it has: en\)"):
+    with pytest.raises(LanguageError, match=r"no class names for language 'fr' \(it has: en\)"):
         _ = dataset(root, language="fr").info
     with pytest.raises(DataError, match=r"no \.fr\.txt member"):
         samples(write_retrieval(tmp_path / "r", captions=[["a"]], shards=1), language="fr")

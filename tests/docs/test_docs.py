@@ -17,11 +17,11 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-PROGRAMS = ("eyechart", "clip_benchmark", "clip_benchmark_export_wds", "python")
-FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
-OUR_COMMANDS = {name: str(Path(sys.executable).parent / name) for name in PROGRAMS} | {"python3": sys.executable}
+from support.doc_pages import FENCE, PAGES, PROGRAMS, ROOT, blocks, commands
+
+OUR_COMMANDS = {name: str(Path(sys.executable).parent / name) for name in (*PROGRAMS, "python")} | {
+    "python3": sys.executable
+}
 """As they are installed: a program does not see the working folder by itself, as ``python -m`` would."""
 NOT_RUN = {"make", "pip", "cat", "ls", "open", "apt-get", "npm"}
 """Set-up steps, and commands that only look."""
@@ -30,19 +30,6 @@ NOT_RUN = {"make", "pip", "cat", "ls", "open", "apt-get", "npm"}
 def user():
     """Return the environment of somebody who installed the package and knows nothing of this folder."""
     return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-
-
-def blocks(page):
-    for found in FENCE.finditer(page.read_text(encoding="utf-8")):
-        language, *options = found["info"].split() or [""]
-        yield language, dict(option.partition("=")[::2] for option in options), found["body"]
-
-
-def commands(body):
-    """Yield the commands of a console block, continued lines joined."""
-    for line in body.replace("\\\n", " ").splitlines():
-        if line.startswith("$ "):
-            yield shlex.split(line[2:], comments=True)
 
 
 def run(words, folder):

@@ -9,15 +9,17 @@ from eyechart.errors import UsageError
     [
         ({"RANK": "1", "WORLD_SIZE": "4"}, (1, 4)),
         ({"SLURM_PROCID": "0", "SLURM_NTASKS": "2"}, (0, 2)),
+        ({"PMI_RANK": "1", "PMI_SIZE": "2"}, (1, 2)),
+        ({}, (0, 1)),
         ({"RANK": "3", "WORLD_SIZE": "4", "SLURM_PROCID": "0", "SLURM_NTASKS": "1"}, (3, 4)),
     ],
 )
-def test_torchrun_and_slurm_are_understood(environment, expected):
+def test_launchers_are_understood_and_without_one_there_is_one_process(environment, expected):
     assert rank_and_size(environment) == expected
 
 
-@pytest.mark.parametrize("environment", [{}, {"RANK": "4", "WORLD_SIZE": "4"}, {"RANK": "x", "WORLD_SIZE": "4"}])
-def test_missing_or_impossible_ranks_are_wrong_usage(environment):
+@pytest.mark.parametrize("environment", [{"RANK": "4", "WORLD_SIZE": "4"}, {"RANK": "x", "WORLD_SIZE": "4"}])
+def test_impossible_ranks_are_wrong_usage(environment):
     with pytest.raises(UsageError):
         rank_and_size(environment)
 

@@ -52,6 +52,20 @@ def test_a_classifier_file_that_is_a_pickle_is_refused(tmp_path):
     assert not (tmp_path / "pwned").exists()
 
 
+def test_a_torch_classifier_that_is_code_is_refused(tmp_path):
+    import torch
+
+    class Evil:
+        def __reduce__(self):
+            return (Path.touch, (tmp_path / "pwned",))
+
+    torch.save(Evil(), tmp_path / "clf.pt")
+
+    with pytest.raises(EyechartError):
+        load_mean([tmp_path / "clf.pt"], "model", ["a", "b", "c"])
+    assert not (tmp_path / "pwned").exists()
+
+
 def test_a_pickle_in_an_npy_member_is_refused_and_not_run(tmp_path):
     from eyechart.datasets.wds.targets import _vector
     from eyechart.io.media import ImageRef

@@ -5,15 +5,19 @@ metrics/linear_probe.py) and our parts are held against each of them.
 """
 
 import math
+from collections import Counter
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from eyechart.errors import DataError
 from eyechart.learn.adamw import Schedule, cosine_rate, fit_adamw
 from eyechart.learn.linear import accuracy
 from eyechart.learn.search import COARSE, POINTS, SPANS, find_peak
+from eyechart.tasks.probes.draws import peer_draw
 from eyechart.tasks.probes.linear_probe import WEIGHT_DECAYS, LinearProbe
 from eyechart.tasks.probes.training import Features
 
@@ -120,3 +124,19 @@ class TestTheLastFit:
             return accuracy(layer.scores(self.val.vectors), self.val.labels)
 
         assert on_val(decay) >= max(on_val(float(value)) for value in WEIGHT_DECAYS[::COARSE])
+
+
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=60), st.sampled_from([-1, 1, 2, 3]), st.integers(0, 5))
+def test_few_images_are_drawn_in_the_order_of_the_original(labels, k, seed):
+    """It walks once through torch's permutation and takes an image unless its class is full; all of them if k is -1."""
+    torch.manual_seed(seed)
+    expected, counts = [], Counter()
+    for place in torch.randperm(len(labels)).tolist():
+        if k < 0 or counts[labels[place]] < k:
+            counts[labels[place]] += 1
+            expected.append(place)
+    if k > 0 and set(counts.values()) != {k}:
+        with pytest.raises(DataError, match="fewer than"):  # it prints a line there and gives no metrics
+            peer_draw(np.array(labels), k, seed)
+    else:
+        assert peer_draw(np.array(labels), k, seed).tolist() == expected

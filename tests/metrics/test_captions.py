@@ -12,7 +12,7 @@ from pycocoevalcap.cider.cider import Cider
 from pycocoevalcap.rouge.rouge import Rouge
 
 from eyechart.metrics.captions import score_captions
-from eyechart.metrics.ptb import ptb_tokens
+from eyechart.metrics.ptb import ptb_captions, ptb_references, ptb_tokens
 
 WORD = st.sampled_from(["a", "the", "cat", "dog", "sits", "on", "mat", "Mat", "", "."])
 CAPTION = st.lists(WORD, max_size=12).map(" ".join)
@@ -75,13 +75,22 @@ def test_what_cannot_be_scored_is_an_error(predictions, references, tokenizer, m
         score_captions(predictions, references, tokenizer)
 
 
-RECORDED = json.loads((Path(__file__).parent / "data" / "ptb_captions.json").read_text(encoding="utf-8"))["captions"]
+STANFORD = json.loads((Path(__file__).parent / "data" / "ptb_captions.json").read_text(encoding="utf-8"))
+RECORDED = STANFORD["captions"]
 
 
 @pytest.mark.parametrize(("caption", "tokens"), RECORDED.items())
 def test_tokens_are_those_of_stanford(caption, tokens):
     """Recorded with the PTBTokenizer of pycocoevalcap 1.2 (CoreNLP 3.4.1), which needs Java."""
     assert ptb_tokens(caption) == tokens
+
+
+def test_a_full_stop_behind_a_single_letter_depends_on_what_follows_also_on_the_next_line():
+    """Recorded as above, all lines in one go: COCO's evaluation gives its tokenizer one caption a line."""
+    captions, tokens = zip(*STANFORD["lines"], strict=True)
+
+    assert [" ".join(found) for found in ptb_captions(captions)] == list(tokens)
+    assert ptb_references([captions[:3], captions[3:]])[1] == ptb_captions(captions)[3:]
 
 
 @given(st.text())

@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from eyechart.datasets.questions.benchmarks import known_benchmarks
 from eyechart.metrics.texts.math_answers import math_equal, math_value
+from eyechart.scorers import scorer_of
 
 
 @st.composite
@@ -98,3 +100,27 @@ def test_hostile_expressions_take_no_time(piece, length):
     math_equal((piece * length)[:length], "1")
 
     assert time.process_time() - started < 0.5
+
+
+@pytest.mark.parametrize(
+    ("answer", "target", "choices"),
+    [
+        (r"So it is \boxed{42}.", "42", "[]"),
+        (r"45^\circ", "45", "[]"),
+        (r"50\%", "50", "[]"),
+        ("3:2", "3:2", "[]"),
+        (r"$\sqrt{4}$", "2", "[]"),
+        ("x=5", "5", "[]"),
+        (r"\boxed{\text{B}}", "B", "['1', '2', '3']"),
+        (r"\boxed{B}", "B", "['1', '2', '3']"),
+    ],
+)
+def test_every_mathematical_scorer_uses_it(answer, target, choices):
+    row = {"index": 0, "category": "algebra", "task": "t", "skills": "[]", "choices": choices, "answer": target}
+    row |= {"answer_type": "text", "question_type": "multi_choice" if choices != "[]" else "free_form"}
+    row |= {"answer_option": target, "prediction": answer, "task_type": "open_end", "answers": target}
+    row |= {"difficulty": "easy", "year": 7, "knowledge_l1": "a", "knowledge_l2": "b"}
+    names = ("MathVision", "MathVista_MINI") if choices != "[]" else ("MathVision", "MathVista_MINI", "MM-Math")
+
+    for name in names:
+        assert scorer_of(known_benchmarks()[name]).score(row, answer).correct == 1, name

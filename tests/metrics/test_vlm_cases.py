@@ -132,7 +132,9 @@ COVERED = {
     "prefetch_circular_group": _group_hit,
     "report_acc": lambda args: choice.report_acc(args["rows"]),
     "report_acc_MMVP": lambda args: choice.mmvp(args["rows"]),
-    "report_acc_hrbench": lambda args: choice.hrbench(args["rows"]),
+    "report_acc_hrbench": lambda args: {
+        f"{line['cycle']}|{line['type']}": line["accuracy"] for line in choice.hrbench(args["rows"])
+    },
     "vlmutil.circular": lambda args: circular_rows(args["rows"]),
     "MMMU_Pro.cot_postproc": lambda args: answers.final_answer_line(args["response"]),
     "YOrN_Extraction": lambda args: answers.yes_or_no(args["output"]),

@@ -10,12 +10,14 @@ import torch
 from open_clip import pretrained as tags
 from transformers import NllbTokenizer
 
+from eyechart.config import make_config
 from eyechart.errors import ModelError, UnknownNameError
 from eyechart.inference.embeddings import StoredEmbeddings
 from eyechart.models.encoders.open_clip import OpenClipEncoder
 from eyechart.models.generators.open_clip import CocaFamily
 from eyechart.models.lazy import LazyModel
 from eyechart.models.registry import ENCODERS
+from eyechart.plan_models import model_specs
 from eyechart.store.vectors import EmbeddingStore
 from eyechart.types import ModelSpec
 from support import zoo_open_clip
@@ -42,6 +44,34 @@ def test_a_wrong_tag_names_the_nearest():
 def test_a_wrong_architecture_names_the_nearest():
     with pytest.raises(UnknownNameError, match="Did you mean ViT-B-32"):
         load(ModelSpec("open_clip", "ViT-B-23", "openai"))
+
+
+def test_an_architecture_that_was_added_to_the_library_goes_by_its_name(tmp_path):
+    """As in a notebook: ``open_clip.add_model_config``, then the name; no file of it is known here."""
+    architecture, model = zoo_open_clip.make(tmp_path, zoo_open_clip.PLAIN, "made-added")
+    torch.save(model.state_dict(), tmp_path / "weights.pt")
+    architecture.unlink()
+
+    (spec,) = model_specs(make_config({"model": ["made-added"], "pretrained": [str(tmp_path / "weights.pt")]}))
+    encoder = load(spec)
+
+    assert spec.family == "open_clip"
+    tokens = open_clip.get_tokenizer("made-added")(["a cat"])
+    np.testing.assert_allclose(encoder.encode_texts(["a cat"]), model.eval().encode_text(tokens).detach(), atol=1e-5)
+
+
+def test_another_architecture_of_the_same_name_is_another_model(tmp_path):
+    def identity(**changes):
+        config = zoo_open_clip.PLAIN | {"text_cfg": zoo_open_clip.PLAIN["text_cfg"] | changes}
+        architecture, model = zoo_open_clip.make(tmp_path, config, "made-twice")
+        torch.save(model.state_dict(), tmp_path / "weights.pt")
+        architecture.unlink()
+        return ENCODERS.load("open_clip")().identity(ModelSpec("open_clip", "made-twice", str(tmp_path / "weights.pt")))
+
+    first, again, other = identity(), identity(), identity(heads=1)
+
+    assert None not in (first, again, other)
+    assert first == again != other
 
 
 def test_the_activation_of_a_tag_is_used_and_reported(quick_gelu_tag):

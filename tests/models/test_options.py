@@ -39,9 +39,12 @@ def test_auto_takes_every_gpu_and_else_the_cpu(monkeypatch):
     assert choose_devices("auto") == ["cpu"]
 
 
-def test_a_process_of_several_takes_one_gpu(monkeypatch):
+@pytest.mark.parametrize("variable", ["LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID"])
+def test_a_process_of_several_takes_one_gpu(monkeypatch, variable):
+    for name in torch_tools.LOCAL_RANKS:
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
-    monkeypatch.setenv("LOCAL_RANK", "6")
+    monkeypatch.setenv(variable, "6")
 
     assert choose_devices("auto") == ["cuda:2"]
 

@@ -11,7 +11,7 @@ import pytest
 from eyechart.report.load import load_results
 from eyechart.report.page import make_page
 from eyechart.report.page.payload import make_payload
-from support.make_results import exam, make_answers, make_suite
+from support.make_results import exam, make_answers, make_control, make_suite
 
 
 @pytest.fixture(scope="session")
@@ -67,6 +67,17 @@ def answers_report(answers, tmp_path_factory):
     """The page of the generators."""
     path = tmp_path_factory.mktemp("page") / "report.html"
     path.write_bytes(make_page(make_payload(load_results([answers]).found)))
+    return path
+
+
+@pytest.fixture(scope="session")
+def control_report(tmp_path_factory):
+    """The page of a generator with its control."""
+    path = tmp_path_factory.mktemp("page") / "report.html"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("EYECHART_CACHE", str(tmp_path_factory.mktemp("cache")))
+        results = make_control(tmp_path_factory.mktemp("control"))
+    path.write_bytes(make_page(make_payload(load_results([results]).found)))
     return path
 
 

@@ -84,6 +84,24 @@ def test_the_csv_can_be_read_back_with_its_intervals(small_suite, tmp_path):
     assert all(a.result.intervals == b.result.intervals for a, b in zip(after, before, strict=True))
 
 
+def test_truths_among_the_metrics_of_other_tools_are_columns_that_can_be_read_back(tmp_path):
+    """CLIP_benchmark's probes write ``normalized`` among their metrics, and its table has it."""
+    body = {"dataset": "d", "model": "m", "pretrained": "p", "task": "linear_probe", "language": "en"}
+    for normalized in (True, False):
+        metrics = {"lp_acc1": 0.5, "normalized": normalized}
+        (tmp_path / f"{normalized}.json").write_text(json.dumps(body | {"metrics": metrics, "model": str(normalized)}))
+    output = tmp_path / "table" / "benchmark.csv"
+
+    run(tmp_path, "--output", output)
+
+    rows = list(csv.DictReader(io.StringIO(output.read_text())))
+    assert {row["model"]: row["normalized"] for row in rows} == {"True": "True", "False": "False"}
+    assert {item.result.model: item.result.facts for item in load_results([output]).found} == {
+        "True": {"normalized": True},
+        "False": {"normalized": False},
+    }
+
+
 def test_parquet_holds_the_same_rows(small_suite, tmp_path):
     parquet = pytest.importorskip("pyarrow.parquet")
     output = tmp_path / "benchmark.parquet"
@@ -128,7 +146,7 @@ def test_the_matrix_marks_the_best_and_says_how_the_average_is_made(suite, capsy
     assert "**" in out.out
     assert "Average: the mean over benchmarks, over 10 that every model has." in out.out
     assert out.err.count("1 failed") == 6  # an image of one benchmark is broken, for all six models
-    assert "Over fewer samples than listed: " in out.out
+    assert "With lost samples: " in out.out
     assert "; Snellen-L on harbour: 1 failed; " in out.out
 
 

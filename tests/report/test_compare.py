@@ -97,7 +97,7 @@ def test_samples_that_one_model_could_not_see_are_left_out_and_counted(exam_data
     run(tmp_path / "weak.json", tmp_path / "strong.json")
     out = capsys.readouterr().out
     assert "exam, acc1: 3 samples that only one of the two has a number for were left out." in out
-    assert "exam, acc1: fewer samples than listed: B 3 failed." in out
+    assert "exam, acc1: lost samples: B 3 failed." in out
 
 
 def test_captions_of_one_image_count_as_one(small_suite):

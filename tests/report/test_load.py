@@ -98,11 +98,13 @@ def test_the_internvl_fork_appends_results_as_lines(tmp_path):
     assert [found.result.language for found in load_results([path]).found] == ["en", "cn", "jp"]
 
 
-def test_a_damaged_line_is_named(tmp_path):
+def test_a_damaged_line_is_named_and_costs_no_other_result(tmp_path):
     path = put(tmp_path / "result.json", json.dumps(CLIP_BENCHMARK) + '\n{"dataset": \n')
 
-    with pytest.raises(ResultError, match="line 2"):
-        load_results([path])
+    loaded = load_results([path])
+
+    assert [item.result.dataset for item in loaded.found] == [CLIP_BENCHMARK["dataset"]]
+    assert ["line 2" in skipped.reason for skipped in loaded.skipped] == [True]
 
 
 def test_clip_benchmark_csv(tmp_path):

@@ -375,9 +375,9 @@ def test_a_number_over_fewer_samples_than_listed_says_so(watched, report):
     cell = page.locator(f"#matrix tbody td:nth-child({column})").first
 
     assert cell.get_by_role("img", name="1 failed").inner_text() == "*"
-    assert "fewer samples than listed: 1 failed" in cell.get_attribute("title")
-    assert "6 results over fewer samples than listed" in page.locator(".notices summary").inner_text()
-    assert "* over fewer samples than listed" in page.locator(".legend").inner_text()
+    assert "lost samples: 1 failed" in cell.get_attribute("title")
+    assert "6 results with lost samples" in page.locator(".notices summary").inner_text()
+    assert "* with lost samples" in page.locator(".legend").inner_text()
     page.goto(page.url.partition("#")[0] + "#/compare")
     assert "1 failed" in page.locator("tbody tr", has_text="harbour").inner_text()
 
@@ -387,7 +387,7 @@ def test_results_can_be_narrowed_to_those_over_fewer_samples(watched, report):
 
     assert page.locator("tbody tr").count() == 6
     page.get_by_role("button", name=re.compile("Details of")).first.click()
-    assert "Over fewer samples than listed: 1 failed." in page.locator("dialog").inner_text()
+    assert "With lost samples: 1 failed." in page.locator("dialog").inner_text()
     assert "s00000.png: cannot decode the image" in page.locator("dialog").inner_text()
 
 
@@ -438,3 +438,19 @@ def test_no_view_is_wider_than_the_window(watched, report, published_report, wid
     widths = {view: watched.open(page, view).evaluate("document.documentElement.scrollWidth") for page, view in views}
 
     assert {view: found for view, found in widths.items() if found > width} == {}
+
+
+def test_a_benchmark_with_a_control_says_what_the_images_add(watched, control_report):
+    page = watched.open(control_report)
+    page.locator("#matrix thead a.dataset").first.click()
+    section = page.locator("section.blind")
+
+    cells = section.locator("tbody tr").first.locator("td").all_inner_texts()
+    seeing, other, gain = (float(text.replace("\u2212", "-")) for text in cells[:3])
+    assert gain == pytest.approx(seeing - other, abs=0.11)
+    assert gain > 0
+
+    section.get_by_role("button", name="Show the questions answered with the image of another").click()
+    right = page.locator("section.samples .note").inner_text()
+    assert page.locator("#model-detail select").locator("option:checked").inner_text().endswith("(swapped)")
+    assert right.split()[0] == str(round(other / 100 * int(cells[4])))

@@ -10,12 +10,15 @@ from scipy.stats import binom
 from eyechart.stats import mean_interval, not_separable_from_best, proportion
 
 sys.path.insert(0, str(Path(__file__).parent.parent.parent / "benchmarks"))
+from coverage_judges import JUDGED
 from coverage_metrics import METRICS
 from coverage_pairs import PAIRED
 from coverage_shapes import MEANS, measure
 
 DRAWS = 400
-SHAPES = {f"{shape.interval}: {shape.name}": shape for family in (*MEANS, *METRICS, *PAIRED) for shape in family()}
+SHAPES = {
+    f"{shape.interval}: {shape.name}": shape for family in (*MEANS, *JUDGED, *METRICS, *PAIRED) for shape in family()
+}
 HOLD = [
     "mean_interval, clusters: 5 of 20, p = 0.5, correlation 0.3",
     "mean_interval, clusters: 60 of 3 to 7, p = 0.9, correlation 0.3",
@@ -28,6 +31,8 @@ HOLD = [
     "mean_recall_interval: (200, 5), recalls 0.97 0.32",
     "mean_recall_interval: 80 of 1, recalls beta(4, 2)",
     "mean_recall_interval: 400 of 3, recalls beta(4, 2)",
+    "judged: n = 200, 1 judges x 3 verdicts, 1 answers each, leniency 0",
+    "judged: n = 200, 3 judges x 1 verdicts, 1 answers each, leniency 0.3",
     "average_precision_interval: 50 images, 3 classes of 20 %",
     "average_precision_interval: 100 images, 50 classes of 2 %",
     "correlation_interval: Pearson, ratings 0 to 5, rho = 0.9, n = 50",

@@ -72,7 +72,13 @@ def test_student_quantile_is_close_to_scipy(probability, degrees):
 
 def test_student_quantile_refuses_what_it_does_not_know():
     with pytest.raises(ValueError, match="degrees"):
-        student_quantile(0.975, 3)
+        student_quantile(0.975, 0.5)
+
+
+@given(st.sampled_from([0.9, 0.95, 0.975, 0.025]), st.floats(1, 4))
+def test_student_quantile_of_few_degrees_is_within_a_percent(probability, degrees):
+    expected = scipy_stats.t.ppf(probability, degrees)
+    assert student_quantile(probability, degrees) == pytest.approx(expected, rel=0.01)
 
 
 # --------------------------------------------------------------------------------------------------- means

@@ -191,10 +191,19 @@ def make_answers(folder: Path, *, n: int = 32) -> Path:
     """Let generators with good and bad eyes answer and describe; return the folder of the results."""
     common = {"model": VLMS, "num_workers": 0, "output": f"{folder}/results/{{model}}_{{dataset}}_{{task}}.json"}
     flags, descriptions = questions(folder / "data", n=n)
-    evaluate(dataset=[str(flags)], questions={"xlsx": False}, **common)
+    evaluate(dataset=[str(flags)], questions={"xlsx": False}, min_success=0.9, **common)
     evaluate(dataset=[str(descriptions)], questions={"xlsx": False, "metric": "anls"}, **common)
     root = retrieval(folder / "data" / "postcards", n=n // 2)
     evaluate(dataset=["wds/postcards"], dataset_root=str(root), task=["captioning"], **common)
+    return folder / "results"
+
+
+def make_control(folder: Path, *, n: int = 32) -> Path:
+    """Let a generator answer what it sees, and the same questions about the images of others."""
+    flags, _ = questions(folder / "data", n=n)
+    output = f"{folder}/results/{{model}}.json"
+    asked = {"xlsx": False, "blind": "swapped"}
+    evaluate(dataset=[str(flags)], model=VLMS[:1], num_workers=0, output=output, questions=asked, min_success=0.5)
     return folder / "results"
 
 

@@ -106,7 +106,9 @@ class OpenAIServer:
         dimension: int = 8,
         answer: Callable[[dict[str, Any]], Any] | None = None,
         usage: dict[str, int] | None = None,
+        at_once: int | None = None,
     ) -> None:
+        self.at_once = at_once
         self.delay = delay
         self.fault = fault
         self.models = models
@@ -149,6 +151,11 @@ class OpenAIServer:
         """Tell whether a request is under way, or may lie unread in a connection."""
         return bool(self.in_flight or self._http.connections)
 
+    @property
+    def is_full(self) -> bool:
+        """Tell whether the request that has just come is one too many."""
+        return self.at_once is not None and self.in_flight > self.at_once
+
     # What the handler asks
 
     def enter(self, identity: str) -> int:
@@ -178,6 +185,8 @@ class OpenAIServer:
         }
         if path not in routes or body is None:
             return 404, {"detail": "Not Found"}
+        if path == "/v1/rerank" and "texts" in body:
+            return self._tei(body)
         if self.models is not None and body.get("model") not in self.models:
             message = f"The model `{body.get('model')}` does not exist."
             return 404, {"object": "error", "message": message, "type": "NotFoundError", "code": 404}
@@ -199,6 +208,13 @@ class OpenAIServer:
         """The embedding of an input: random, but always the same for equal inputs."""
         generator = random.Random(json.dumps(item, sort_keys=True))
         return [generator.gauss(0, 1) for _ in range(self.dimension)]
+
+    def _tei(self, body: dict[str, Any]) -> tuple[int, Any]:
+        """Answer as Text Embeddings Inference does: a bare list, and no more than 32 texts at a time."""
+        if len(body["texts"]) > 32:
+            return 413, {"error": f"batch size {len(body['texts'])} > maximum allowed batch size 32"}
+        rows = self._rerank({"query": body["query"], "documents": body["texts"]})["results"]
+        return 200, [{"index": row["index"], "score": row["relevance_score"]} for row in rows]
 
     def _rerank(self, body: dict[str, Any]) -> dict[str, Any]:
         """Score a document by the share of the query's words that it holds."""
@@ -265,7 +281,10 @@ class _Handler(BaseHTTPRequestHandler):
         self._under_way = (body, attempt, identity)
         outcome = "gone"
         try:
-            outcome = self._answer(body, attempt)
+            if self.server.owner.is_full:
+                outcome = self._send(429, {"error": {"message": "too many at once"}})
+            else:
+                outcome = self._answer(body, attempt)
         finally:
             self._leave(outcome)
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import json
 from pathlib import Path
+
+from PIL import Image
 
 from support.data import noise_image
 
@@ -55,3 +59,10 @@ def caption_config(server, data_dir, **values):
 
 def read_rows(path) -> list[dict]:
     return [json.loads(line) for line in Path(path).read_text(encoding="utf-8").splitlines()]
+
+
+def sent_image(body):
+    """Return the image that a request carries."""
+    [part] = [part for part in body["messages"][-1]["content"] if part["type"] == "image_url"]
+    data = part["image_url"]["url"].split(",", 1)[1]
+    return Image.open(io.BytesIO(base64.b64decode(data)))

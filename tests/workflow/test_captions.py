@@ -1,7 +1,5 @@
 """Captions from a generator behind a real server: the files, the bad days, and what is paid."""
 
-import base64
-import io
 import json
 from pathlib import Path
 
@@ -11,21 +9,14 @@ from PIL import Image
 
 from eyechart import run_task
 from eyechart.api.errors import BudgetExceededError, KeyRefusedError, ModelNotServedError, UnreachableError
-from eyechart.errors import DataError, UsageError
+from eyechart.errors import DataError, IncompleteError, UsageError
 from eyechart.tasks.image_caption import data_folder
 from support.data import noise_image, write_classification
 from support.openai_server import OpenAIServer, Status, first_attempts
-from support.retrieval_data import caption_config, many_images, read_rows, write_queries
+from support.retrieval_data import caption_config, many_images, read_rows, sent_image, write_queries
 
 MODEL = ("internvl2-8b",)
 DATA = Path("outputs/internvl2-8b/custom/retrieval_data")
-
-
-def sent_image(body):
-    """Return the image that a request carries."""
-    [part] = [part for part in body["messages"][-1]["content"] if part["type"] == "image_url"]
-    data = part["image_url"]["url"].split(",", 1)[1]
-    return Image.open(io.BytesIO(base64.b64decode(data)))
 
 
 def test_the_documented_config_gives_the_documented_files(custom):
@@ -128,11 +119,12 @@ def test_an_image_that_fails_is_listed_and_the_result_says_so(custom):
 
     dog = Image.open("custom_eval/multimodal/images/dog.jpg").getpixel((0, 0))
     with OpenAIServer(models=MODEL, answer=answer) as server:
-        [result] = run_task(caption_config(server, custom))
+        [result] = run_task(caption_config(server, custom, min_success=0.8))
 
     assert result.facts["conversion_successful"] is result.facts["convertion_successful"] is False
     assert result.counts == {"listed": 5, "scored": 4, "failed": 1}
-    assert [dict(failure) for failure in result.failures] == [{"id": "0", "reason": "The caption is empty."}]
+    named = "custom_eval/multimodal/images/dog.jpg: The caption is empty."
+    assert [dict(failure) for failure in result.failures] == [{"id": "0", "reason": named}]
     # The others are there under their own ids, and the failed image's query stays: nothing can answer it.
     assert [row["_id"] for row in read_rows(DATA / "corpus.jsonl")] == [1, 2, 3, 4]
     assert len(read_rows(DATA / "queries.jsonl")) == 8
@@ -143,7 +135,7 @@ def test_an_image_that_cannot_be_read_is_not_forgotten(here):
     with Path("d/1.png").open("r+b") as file:
         file.truncate(300 * 1024 * 1024)  # more than is ever read; it takes no space on the disk
     with OpenAIServer(models=MODEL) as server:
-        [result] = run_task(caption_config(server, data, on_error="skip"))
+        [result] = run_task(caption_config(server, data, on_error="skip", min_success=0.5))
 
     assert result.facts["conversion_successful"] is False
     assert result.counts == {"listed": 3, "scored": 2, "failed": 1}
@@ -154,10 +146,10 @@ def test_a_refused_image_fails_alone_with_the_servers_words(custom):
     faults = [refusal]
     with OpenAIServer(models=MODEL) as server:
         server.fault = lambda path, body, attempt: faults.pop() if body and faults else None
-        [result] = run_task(caption_config(server, custom, batch_size=1))
+        [result] = run_task(caption_config(server, custom, concurrency=1, min_success=0.8))
 
     assert [failure["reason"] for failure in result.failures] == [
-        f"{server.api_base} refuses the request (status 400): 'image too small'"
+        f"custom_eval/multimodal/images/dog.jpg: {server.api_base} refuses the request (status 400): 'image too small'"
     ]
 
 
@@ -169,7 +161,8 @@ def test_a_later_run_asks_only_for_what_is_missing(custom):
 
     dog = Image.open("custom_eval/multimodal/images/dog.jpg").getpixel((0, 0))
     with OpenAIServer(models=MODEL, answer=answer) as server:
-        run_task(caption_config(server, custom))
+        with pytest.raises(IncompleteError, match="1 of 5 samples are lost"):
+            run_task(caption_config(server, custom))
         broken.clear()
         before = len(server.requests)
         [result] = run_task(caption_config(server, custom))
@@ -254,7 +247,7 @@ def test_the_cap_of_one_config_is_not_the_cap_of_the_next(here):
 def test_a_cap_on_tokens_stops_the_run(here):
     data = many_images(Path("d"), 12)
     with OpenAIServer(models=MODEL) as server, pytest.raises(BudgetExceededError, match="cap of 45 tokens"):
-        run_task(caption_config(server, data, limit=None, max_total_tokens=45, batch_size=1))
+        run_task(caption_config(server, data, limit=None, max_total_tokens=45, concurrency=1))
 
     assert sum(server.paid.values()) == 3  # 15 tokens each
 
@@ -272,6 +265,7 @@ def test_a_dry_run_counts_and_asks_nothing(here):
         "requests": 12,
         "estimated_prompt_tokens": 12 * (8 + 1),
         "estimated_completion_tokens": 1200,
+        "estimated_seconds": (12 + 1200 / 50) / 8,
     }
     assert later.metrics["requests"] == 8
 
@@ -383,12 +377,13 @@ def test_all_bad_rows_are_reported_at_once_and_extra_fields_are_welcome(here):
     Path("d").mkdir()
     noise_image(0).save("d/a.png")
     good = {"image_path": "a.png", "query": ["x"], "source": "me", "year": 2024}
-    write_queries(Path("d"), [good, {**good, "query": 5}, good, {**good, "image_path": "b.png"}])
+    write_queries(Path("d"), [good, {**good, "query": 5}, good, {**good, "image_path": "c.png"}])
 
     with OpenAIServer(models=MODEL) as server:
         with pytest.raises(DataError) as refusal:
             run_task(caption_config(server, "d"))
-        write_queries(Path("d"), [good, good | {"id": "second"}])
+        noise_image(1).save("d/b.png")
+        write_queries(Path("d"), [good, good | {"id": "second", "image_path": "b.png"}])
         [result] = run_task(caption_config(server, "d"))
 
     assert "2 bad lines" in str(refusal.value)

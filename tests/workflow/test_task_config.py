@@ -3,12 +3,14 @@
 import argparse
 import json
 import traceback
+from pathlib import Path
 
 import pytest
 import yaml
 
-from eyechart.compat.evalscope import ClipConfig, MtebConfig, TaskConfig, read_configs
-from eyechart.errors import UsageError
+from eyechart import run_task
+from eyechart.compat.evalscope import ClipConfig, MtebConfig, TaskConfig, answers, read_configs
+from eyechart.errors import EyechartError, UsageError
 
 CLIP = {
     "eval_backend": "RAGEval",
@@ -211,3 +213,147 @@ def test_a_typed_config_can_be_built_in_code():
 
     assert read_configs(config) == [config]
     assert config.eval_config.eval.dataset_name == ["custom"]
+
+
+def documented(**model):
+    """The config that EvalScope's MTEB page builds in code, for a model behind an API."""
+    return TaskConfig(
+        eval_backend="RAGEval",
+        eval_config={
+            "tool": "MTEB",
+            "model": [
+                {
+                    "model_name": "text-embedding-v3",
+                    "api_base": "https://dashscope.aliyuncs.com/compatible-mode/v1",
+                    "api_key": KEY,
+                    "dimensions": 1024,
+                    "encode_kwargs": {"batch_size": 10},
+                    **model,
+                }
+            ],
+            "eval": {"tasks": ["T2Retrieval"], "verbosity": 2, "overwrite_results": True, "limits": 30},
+        },
+    )
+
+
+KEY = "sk-proj-Zx81-very-secret-0123456789"
+
+
+def test_a_config_built_in_code_takes_the_names_of_the_documentation():
+    config = documented()
+
+    [model] = config.eval_config.models
+    assert (config.eval_config.tool, model.model_name_or_path, model.api_key.reveal()) == (
+        "mteb",
+        "text-embedding-v3",
+        KEY,
+    )
+    assert (config.eval_config.eval.task_names, config.eval_config.eval.limit) == (["T2Retrieval"], 30)
+    assert TaskConfig(**{**CLIP, "eval_config": json.dumps(CLIP["eval_config"])}) == read_configs(CLIP)[0]
+    assert TaskConfig(eval_config=config.eval_config) == config
+    assert KEY not in "".join([repr(config), str(config), str(config.model_dump()), f"{config!r}"])
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        {"api_base": f"https://host/{KEY}/v1"},
+        {"api_base": f"https://host/v1?key={KEY}"},
+        {"api_base": "https://host/v1?key=short"},
+        {"api_base": f"https://user:{KEY}@host/v1"},
+        {"api_base": "https://user:pass@host/v1"},
+        {"api_base": KEY},
+        {"model_name": KEY},
+        {"model_name": f"org/{KEY}"},
+        {"prompt": f"Bearer {KEY}"},
+        {"prompts": {"query": KEY}},
+        {"model_kwargs": {"anything": [KEY]}},
+        {"dimensions": KEY},
+        {"hub": KEY},
+        {KEY: 1},
+        {"api_key": [KEY]},
+        {"api_key": "another-declared-key", "model_name": "another-declared-key"},
+        {"api_ky": KEY},
+    ],
+)
+def test_a_key_in_the_wrong_place_is_refused_and_not_repeated(model):
+    with pytest.raises(UsageError) as refusal:
+        documented(**model)
+
+    shown = "".join(traceback.format_exception(refusal.value))
+    assert "very-secret" not in shown
+    assert "another-declared" not in shown
+    assert "user:pass" not in shown
+
+
+@pytest.mark.parametrize("name", ["AI-ModelScope/chinese-clip-vit-large-patch14-336px", "sk-learn-like/model-v12",
+    "jinaai/jina-embeddings-v3", "hf-hub:timm/ViT-SO400M-14-SigLIP-384", "laion2b_s32b_b82k", "BAAI/bge-reranker-v2-m3",
+    "models--a--b/snapshots/5c38ec7c405ec4b44b94cc5a9bb96e735b38267a"])  # fmt: skip
+def test_names_of_models_are_not_taken_for_keys(name):
+    assert documented(model_name=name).eval_config.models[0].model_name_or_path == name
+
+
+def test_the_placeholder_of_the_documentation_is_no_secret():
+    # api_key: "xxx", as printed: a word that may stand anywhere.
+    assert documented(api_key="xxx", prompt="xxx").eval_config.models[0].prompt == "xxx"
+
+
+@pytest.mark.parametrize("name", sorted(answers.TOP_LEVEL))
+def test_every_top_level_key_of_evalscope_gets_an_answer(name):
+    with pytest.raises(UsageError) as refusal:
+        read_configs({**CLIP, name: "anything"})
+
+    assert str(refusal.value) == f"{name}: {answers.TOP_LEVEL[name]}."
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"eval_backend": "Native", "model": "x", "datasets": ["gsm8k"]}, "eyechart eval --dataset NAME"),
+        ({"eval_backend": "VLMEvalKit", "eval_config": {"data": ["MME"]}}, "eyechart as vlmeval"),
+        ({"eval_backend": "OpenCompass"}, "OpenCompass itself"),
+        ({"eval_backend": "ThirdParty"}, "EvalScope itself"),
+        ({"eval_config": {"tool": "RAGAS", "eval": {}}}, "tool: MTEB with custom_tasks"),
+        (changed(CLIP, metrics=["recall"]), "eval_config.eval.metrics: all metrics of a task are computed; recall_k"),
+        (changed(CLIP, api_base="http://localhost/v1"), "it belongs to an entry of eval_config's models"),
+    ],
+)
+def test_what_is_elsewhere_is_said(values, said):
+    with pytest.raises(UsageError) as refusal:
+        read_configs(values)
+
+    assert said in str(refusal.value)
+
+
+def test_a_task_without_its_underscore_is_recognised():
+    with pytest.raises(UsageError, match="image_caption"):
+        run_task(changed(CLIP, dataset_name=["demo/scenes"], task="imagecaption"))
+
+
+def test_debug_logs_the_plan_in_full_and_where_an_error_comes_from(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    entry = {"model_name": "eyechart-tiny", "api_key": KEY}
+    quiet = changed(CLIP, models=[entry], dataset_name=["demo/scenes"], verbose=False, limit=3)
+
+    run_task({**quiet, "work_dir": "quiet"})
+    run_task({**quiet, "work_dir": "debug", "debug": True})
+    Path("image_queries.jsonl").write_text('{"image_path": "a.png", "query": ["a"]}\n')
+    Path("a.png").write_bytes(b"not an image")
+    with pytest.raises(EyechartError):
+        run_task({**changed(quiet, dataset_name=["custom"], data_dir="."), "work_dir": "broken", "debug": True})
+
+    plain, full, broken = (Path(name, "logs/eval_log.log").read_text() for name in ("quiet", "debug", "broken"))
+    assert "DEBUG" not in plain
+    assert "DEBUG: Planned: {'model': {'family': 'onnx', 'name': 'eyechart-tiny'" in full
+    assert "'limit': 3" in full
+    assert "versions" in full
+    assert "Traceback" in broken
+    assert KEY not in plain + full + broken
+
+
+@pytest.mark.parametrize("config", [KEY, {"eval_config": KEY}, {**CLIP, "work_dir": KEY}, {**CLIP, "seed": KEY}])
+def test_a_key_in_the_place_of_a_config_is_not_repeated(config):
+    with pytest.raises(UsageError) as refusal:
+        read_configs(config)
+
+    assert "very-secret" not in "".join(traceback.format_exception(refusal.value))

@@ -18,10 +18,12 @@ from eyechart.models.rerankers.cross_encoder import CrossEncoderReranker
 from eyechart.store.vectors import EmbeddingStore
 from eyechart.types import Document, MeanOf, ModelSpec, TextCollection
 from support.clipart import ROWS
+from support.data import noise_image
+from support.mteb_tasks import write_lines
 from support.openai_server import OpenAIServer, Status
 from support.text_models import minilm, save_tiny_cross_encoder
 
-KS = (1, 3, 5, 10, 20, 100)
+KS = (1, 3, 5, 10, 20, 100, 1000)
 TREC = {"ndcg": "ndcg_cut", "map": "map_cut", "recall": "recall", "precision": "P", "hit_rate": "success"}
 
 
@@ -99,7 +101,7 @@ def test_all_metrics_equal_trec_evals_with_real_weights(data):
     collection = read_collection(Path("data"))
     queries, documents = ([text.text for text in part] for part in (collection.queries, collection.documents))
     expected = trec_scores(collection, stored_vectors(queries), stored_vectors(documents))
-    assert set(result.metrics) == set(expected)
+    assert set(result.metrics) == {*expected, "main_score"}
     for name, value in expected.items():
         assert result.metrics[name] == pytest.approx(value, abs=1e-9), name
     assert result.metrics["recall_at_10"] > 5 * result.chance["recall_at_10"]
@@ -140,7 +142,10 @@ def test_each_metric_is_the_mean_of_its_own_field_in_the_records(data):
 
     records = list(result.iter_records())
     assert result.records["form"] == "ranking"
+    assert result.values["main_score"].mean_of is None  # MTEB's own figure, rounded as it rounds
     for name, metric in result.values.items():
+        if name == "main_score":
+            continue
         assert metric.mean_of == MeanOf(name, cluster="unit")
         values = np.array([record[metric.mean_of.field] for record in records])
         units = np.array([record[metric.mean_of.cluster] for record in records])
@@ -299,6 +304,17 @@ def test_two_stages_with_a_reranker_behind_a_server(data):
     assert two.metrics["recall_at_100"] == two.metrics["recall_at_20"]
     assert two.metrics["ndcg_at_10"] != one.metrics["ndcg_at_10"]
     assert not later  # answers were kept
+
+
+def test_a_reranker_of_text_embeddings_inference_is_asked_in_its_own_form_and_in_parts(data):
+    with OpenAIServer(models=None) as server:
+        _, other = run_task(config([local(), remote(server, is_cross_encoder=True)], top_k=40))
+        _, tei = run_task(config([local(), remote(server, is_cross_encoder=True, rerank_form="tei")], top_k=40))
+        asked = [request.body for request in server.requests if request.body and "texts" in request.body]
+
+    assert sorted({len(body["texts"]) for body in asked}) == [8, 32]
+    assert all(set(body) == {"query", "texts", "raw_scores"} for body in asked)
+    assert tei.metrics == other.metrics  # the server scores by the same rule
 
 
 def test_the_second_stage_is_scored_as_trec_eval_scores_it(data):
@@ -484,3 +500,42 @@ def test_vectors_of_unit_length_make_a_dot_product_the_cosine(here):
 
     assert by_dot.metrics["recall_at_1"] == 0.0
     assert by_cosine.metrics["recall_at_1"] == 1.0
+
+
+def mixed_gallery(folder):
+    """Six images, six texts, and one item that is both; each query belongs to one text or one image."""
+    (folder / "images").mkdir(parents=True)
+    for i in range(6):
+        noise_image(i).save(folder / "images" / f"{i}.png")
+    items = [{"_id": f"i{i}", "image": f"{i}.png"} for i in range(6)]
+    items += [{"_id": f"t{i}", "text": f"text {i}"} for i in range(6)] + [{"_id": "b", "text": "b", "image": "0.png"}]
+    write_lines(folder / "corpus.jsonl", items)
+    write_lines(folder / "queries.jsonl", [{"_id": f"q{i}", "text": f"text {i}"} for i in range(4)])
+    found = [f"{kind}{i}" for i, kind in enumerate("ttti")]
+    rows = [{"query-id": f"q{i}", "corpus-id": name, "score": 1} for i, name in enumerate(found)]
+    write_lines(folder / "qrels.jsonl", rows)
+
+
+@pytest.mark.parametrize("tool", ["clip_benchmark", "MTEB"])
+def test_a_gallery_of_images_and_texts_is_searched_by_either_tool(here, tool):
+    mixed_gallery(Path("g"))
+    model = {"model_name": "eyechart-tiny", "model_type": "onnx"}
+    inner = {
+        "clip_benchmark": {"eval": {"models": [model], "dataset_name": ["custom"], "data_dir": "g", "verbose": False}},
+        "MTEB": {"models": [model], "eval": {"custom_tasks": [{"data_path": "g"}], "verbosity": 0}},
+    }
+
+    [result] = run_task({"eval_config": {"tool": tool, **inner[tool]}})
+
+    assert result.task == "zeroshot_retrieval"
+    assert result.details["gallery"] == {"image": 6, "text": 6, "image+text": 1}
+    # A text that is its own query is found first; an image of noise is not.
+    assert result.metrics["hit_rate_at_1"] == pytest.approx(0.75)
+
+
+def test_a_reranker_is_refused_where_there_are_images(here):
+    mixed_gallery(Path("g"))
+    models = [{"model_name": "eyechart-tiny", "model_type": "onnx"}, local("cross", is_cross_encoder=True)]
+
+    with pytest.raises(UsageError, match="holds images, and rerankers read texts only"):
+        run_task(config(models, "g"))

@@ -8,10 +8,11 @@ save(reply.id, reply.value, reply.error)
 
 from eyechart.api.budget import Budget, Usage
 from eyechart.api.chat import ChatAnswer, ChatMessage, chat_body, chat_request, parse_chat, user
-from eyechart.api.client import ApiClient, Reply, Request
+from eyechart.api.client import ApiClient
 from eyechart.api.embeddings import embed_images, embed_texts, parse_embeddings
 from eyechart.api.errors import ApiError
 from eyechart.api.images import EncodedImage, encode_image
+from eyechart.api.requests import Reply, Request
 from eyechart.api.rerank import parse_rerank, rerank_request
 from eyechart.api.retry import Retry
 from eyechart.api.secret import Secret, find_key

@@ -6,12 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from eyechart.api.answers import field_of, list_of
+from eyechart.api.answers import Json, field_of, list_of, whole
 from eyechart.api.budget import Usage, read_usage
-from eyechart.api.client import Request
 from eyechart.api.images import EncodedImage
-from eyechart.api.text import whole
-from eyechart.api.transport import Json
+from eyechart.api.requests import Request
 from eyechart.errors import UsageError
 
 Part = str | EncodedImage

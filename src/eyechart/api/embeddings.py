@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from eyechart.api.answers import excerpt, list_of
-from eyechart.api.client import ApiClient, Request
+from eyechart.api.answers import Json, excerpt, list_of
+from eyechart.api.client import ApiClient
 from eyechart.api.errors import BadAnswerError
-from eyechart.api.transport import Json
+from eyechart.api.requests import Request
 
 if TYPE_CHECKING:
     from eyechart.api.images import EncodedImage

@@ -5,9 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from eyechart.api import errors
 from eyechart.api.retry import is_retried
+
+FATAL_CODES = frozenset({"insufficient_quota", "model_not_found", "invalid_api_key"})
+"""What servers call a failure that will meet every request."""
+_ANSWERS = ("choices", "data", "results", "models")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +31,9 @@ class Refusal:
 
     def error(self) -> errors.ApiError:
         """Make the error that says it clearly."""
-        if self.status < 400:
+        if 300 <= self.status < 400:
             return self._redirect()
-        if self.code == "insufficient_quota" or self.status in (401, 403):
+        if self.code in ("insufficient_quota", "invalid_api_key") or self.status in (401, 403):
             return self._key()
         if self.code == "model_not_found" or (self.status == 404 and self.names_model):
             return errors.ModelNotServedError(
@@ -60,6 +65,13 @@ class Refusal:
             f"{self.api_base} refuses the API key (status {self.status}): {self.said}",
             advice="Give another key (api_key, or the environment variable EYECHART_API_KEY).",
         )
+
+
+def is_error(body: Mapping[str, Any]) -> bool:
+    """Tell whether an answer with a status of success is none: some gateways report errors like that."""
+    if any(name in body for name in _ANSWERS):
+        return False
+    return bool(body.get("error")) or body.get("object") == "error" or "message" in body or "detail" in body
 
 
 def read_error(content: bytes) -> tuple[str, str]:

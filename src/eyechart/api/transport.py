@@ -5,24 +5,26 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import json
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import cache
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from eyechart.api import errors
-from eyechart.api.refusals import Refusal, read_error
-from eyechart.api.retry import TransientError, is_retried, read_retry_after
+from eyechart.api.answers import Json, one_line, whole
+from eyechart.api.refusals import FATAL_CODES, Refusal, is_error, read_error
+from eyechart.api.retry import BUSY_STATUSES, BusyError, TransientError, is_retried, read_retry_after
 from eyechart.api.secret import Secret
-from eyechart.api.text import one_line, whole
 from eyechart.errors import UsageError
 
 if TYPE_CHECKING:
+    import ssl
+
     import httpx2
 
-Json = dict[str, Any]
-
 _QUOTED = 200  # characters of a foreign answer that an error repeats
+_STATUSES = frozenset(map(str, range(400, 600)))
 
 
 @dataclass(frozen=True)
@@ -34,17 +36,20 @@ class Transport:
     timeout: float
     max_response_bytes: int
 
-    def session(self, connections: int) -> httpx2.AsyncClient:
-        """Open a pool of connections; the caller closes it."""
+    def sessions(self, count: int) -> Iterator[httpx2.AsyncClient]:
+        """Make sessions of one connection each; the caller closes them."""
         import httpx2
 
-        from eyechart import __version__
+        certificates = httpx2.create_ssl_context()
+        return (self._session(certificates) for _ in range(count))
+
+    def _session(self, certificates: ssl.SSLContext) -> httpx2.AsyncClient:
+        import httpx2
 
         return httpx2.AsyncClient(
             auth=_bearer(self.key),
-            headers={"User-Agent": f"eyechart/{__version__}"},
-            limits=httpx2.Limits(max_connections=connections, max_keepalive_connections=connections),
-            timeout=httpx2.Timeout(self.timeout, connect=min(self.timeout, 15.0), pool=None),
+            limits=httpx2.Limits(max_connections=1, max_keepalive_connections=1),
+            verify=certificates,
             # Never followed: the request, with its key and images, goes where the user said or nowhere.
             follow_redirects=False,
             # A proxy of the environment cannot reach this machine's own loopback.
@@ -60,9 +65,9 @@ class Transport:
         """
         import httpx2
 
-        url = f"{self.api_base}/{path}"
-        headers = {} if body is None else {"Content-Type": "application/json"}
-        request = session.build_request("GET" if body is None else "POST", url, content=body, headers=headers)
+        url, headers, times = self._head(path, is_post=body is not None)
+        method = "GET" if body is None else "POST"
+        request = httpx2.Request(method, url, content=body, headers=headers, extensions={"timeout": times})
         failure: Exception
         try:
             async with asyncio.timeout(self.timeout):  # httpx2's own limits are per read: a slow drip passes them
@@ -81,10 +86,22 @@ class Transport:
             failure = TransientError(self._cut(error))
         else:
             if response.status_code < 300:
-                return self._parse(content)
+                return self._parse(content, path, model)
             failure = self._refusal(response, content, path, model)
         # Raised out here, so that no traceback shows the HTTP library's frames, whose variables hold the key.
         raise failure
+
+    @cache  # noqa: B019 - few paths, and as many transports as there are servers
+    def _head(self, path: str, *, is_post: bool) -> tuple[httpx2.URL, httpx2.Headers, dict[str, float | None]]:
+        """Make what all requests have in common, once: that takes longer than sending them."""
+        import httpx2
+
+        from eyechart import __version__
+
+        headers = {"User-Agent": f"eyechart/{__version__}", "Accept": "*/*", "Accept-Encoding": "gzip, deflate"}
+        kind = {"Content-Type": "application/json"} if is_post else {}
+        times = httpx2.Timeout(self.timeout, connect=min(self.timeout, 15.0), pool=None).as_dict()
+        return httpx2.URL(f"{self.api_base}/{path}"), httpx2.Headers({**headers, **kind}), times
 
     async def _read(self, response: httpx2.Response) -> bytes:
         content = bytearray()
@@ -97,17 +114,33 @@ class Transport:
                 )
         return self.key.redact(bytes(content))
 
-    def _parse(self, content: bytes) -> Json:
+    def _parse(self, content: bytes, path: str, model: str) -> Json:
+        """Read an answer with a status of success; it may still be an error, or half of an answer."""
         try:
             value = json.loads(content)
         except (ValueError, RecursionError) as error:
-            raise errors.BadAnswerError(
+            bad = errors.BadAnswerError(
                 f"{self.api_base} answered with something that is not JSON: {self._excerpt(content)}",
                 advice="Is this an OpenAI-compatible server, and does api_base end where its API begins (/v1)?",
-            ) from error
+            )
+            # A web page will not turn into JSON; a body that was cut may be whole the next time.
+            raise (bad if content.lstrip()[:1] == b"<" else TransientError(bad)) from error
+        if isinstance(value, list) and value and all(isinstance(row, dict) for row in value):
+            return {"data": value}  # what others put into an object, some servers send bare
         if not isinstance(value, dict):
             raise errors.BadAnswerError(f"{self.api_base} answered with no JSON object: {self._excerpt(content)}")
+        if is_error(value):
+            raise self._hidden_refusal(content, path, model)
         return value
+
+    def _hidden_refusal(self, content: bytes, path: str, model: str) -> Exception:
+        """Make the error for a refusal that comes with a status of success."""
+        code, words = read_error(content)
+        said = self.quote(words)
+        status = int(code) if code in _STATUSES else 200
+        if status != 200 or code in FATAL_CODES:
+            return self._sorted(Refusal(self.api_base, path, model, status, code, said, model in words, ""), None)
+        return TransientError(errors.BadAnswerError(f"{self.api_base} answered with an error: {said}"))
 
     def _excerpt(self, content: bytes) -> str:
         return self.quote(content.decode(errors="replace"))
@@ -130,10 +163,16 @@ class Transport:
             names_model=bool(model) and model in words,
             location=self.quote(location),
         )
+        return self._sorted(refusal, read_retry_after(response.headers))
+
+    def _sorted(self, refusal: Refusal, retry_after: float | None) -> Exception:
+        """Tell what may pass from what will not."""
         error = refusal.error()
-        if is_retried(response.status_code) and not error.fatal:
-            return TransientError(error, read_retry_after(response.headers.get("retry-after")))
-        return error
+        if error.fatal or not is_retried(refusal.status):
+            return error
+        # A server that says when it will have time has none now.
+        busy = refusal.status in BUSY_STATUSES or (refusal.status == 503 and retry_after is not None)
+        return (BusyError if busy else TransientError)(error, retry_after)
 
     def _unreachable(self, error: Exception) -> errors.ApiError:
         return errors.UnreachableError(

@@ -25,6 +25,7 @@ COMMANDS = {
     "compare": "compare models on the same samples",
     "report": "make one HTML page of results",
     "serve": "show that page on loopback, kept up to date while a run is going on",
+    "bench-api": "measure throughput and latency of an embedding or rerank server",
     "doctor": "check the installation and say what to do",
 }
 """Subcommands: each is a module of this package with ``add_arguments(parser)`` and ``run(args)``."""
@@ -72,7 +73,8 @@ def make_parser(program: str, wanted: str | None = None) -> argparse.ArgumentPar
 
 
 def _module_of(command: str) -> Any:
-    return import_module(f"{__name__}.{'act_as' if command == 'as' else command}")  # `as` is a word of the language
+    name = "act_as" if command == "as" else command.replace("-", "_")  # `as` is a word of the language
+    return import_module(f"{__name__}.{name}")
 
 
 class _CommandParser(argparse.ArgumentParser):

@@ -50,14 +50,14 @@ def save(output: str, data: bytes) -> None:
 
 
 def say_what_is_missing(found: Sequence[Found]) -> None:
-    """Say on the error stream which numbers are over fewer samples than listed, and which files were changed."""
+    """Say on the error stream which numbers are with lost samples, and which files were changed."""
     from eyechart.report.means import read_checked
-    from eyechart.report.table import fewer_than_listed
+    from eyechart.report.table import lost_samples
 
     for item in found:
-        fewer = ", ".join(fewer_than_listed(item.result))
+        fewer = ", ".join(lost_samples(item.result))
         if fewer:
-            write_message(f"fewer samples than listed: {item.result.path}: {fewer}\n", sys.stderr)
+            write_message(f"lost samples: {item.result.path}: {fewer}\n", sys.stderr)
         try:
             read_checked(item.result)
         except ResultError as error:

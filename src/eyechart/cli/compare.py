@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from eyechart.cli._results import arrange, load, save
 from eyechart.errors import UsageError, unknown_name
 from eyechart.io.json_text import to_json
-from eyechart.io.terminal import write_output
+from eyechart.io.terminal import write_message, write_output
 
 if TYPE_CHECKING:
     from eyechart.report.compare import Difference, PairwiseComparison
@@ -27,7 +27,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         default=[],
         metavar="ASPECT",
-        help="what differs on purpose: prompts, training, metric, 'task version', samples, judge, extractor",
+        help="what differs on purpose: prompts, training, metric, 'task version', samples, judge, 'judge prompt', "
+        "extractor",
     )
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument("--output", "-o", help="write the JSON to this file as well")
@@ -47,6 +48,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(
             f"Only one model is there: {table.models[baseline].label}.", advice="Give results of at least two models."
         )
+    others = _comparable(table, baseline, others)
     cache = RecordsCache(table)
     comparisons = [
         compare(table, baseline, row, metric=args.metric, allow=args.allow_different, cache=cache) for row in others
@@ -57,6 +59,16 @@ def run(args: argparse.Namespace) -> int:
         save(args.output, as_json.encode("utf-8", "backslashreplace"))
     write_output(as_json if args.json else _to_text(table, comparisons, ranking), sys.stdout)
     return 0
+
+
+def _comparable(table: ResultTable, baseline: int, others: list[int]) -> list[int]:
+    """Leave out models that have no benchmark in common with the baseline, and say so, if others have one."""
+    known = {benchmark for model, benchmark in table.cells if model == baseline}
+    shared = [row for row in others if any((row, benchmark) in table.cells for benchmark in known)]
+    for row in (row for row in others if shared and row not in shared):
+        label = table.models[row].label
+        write_message(f"left out: {label} has no benchmark in common with {table.models[baseline].label}\n", sys.stderr)
+    return shared or others
 
 
 def _check_aspects(allowed: list[str]) -> None:

@@ -18,8 +18,14 @@ if TYPE_CHECKING:
 from eyechart.errors import UsageError
 from eyechart.io.terminal import write_message
 
+LEFT_OPEN = argparse.SUPPRESS
+"""The default of flags that are filled in later, by ``--like`` or by `Config`: only then is it known who gave them."""
 _TRUE = ("1", "true", "yes", "on")
 _FALSE = ("0", "false", "no", "off")
+
+
+CUPL = "cupl_prompts.json"
+"""CLIP_benchmark's file of texts that a language model wrote for each class of ImageNet."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,8 +49,13 @@ def _what(parser: argparse.ArgumentParser) -> None:
     add("--task_option", nargs="+", default=[], metavar="KEY=VALUE", help="what tasks take and no flag gives")
     add("--language", nargs="+", default=["en"], help="languages of class names and captions")
     add("--limit", type=int, help="score only the first N samples")
+    add("--encoding", default="", help="of the text files of a dataset of your own, if not UTF-8: gbk, utf-16, ...")
     add("--annotation_file", default="", help="annotation file of a named retrieval dataset")
-    add("--caption_cleaning", help="clean captions: internvl (lower case, no punctuation, 50 words)")
+    add(
+        "--caption_cleaning",
+        default=LEFT_OPEN,
+        help="clean captions: internvl (lower case, no punctuation, 50 words), none",
+    )
     add("--wds_cache_dir", help="where downloaded datasets are kept")
     add("--dataset_hub", choices=["huggingface", "modelscope"], help="where named datasets come from (default: --hub)")
     add("--offline", action="store_true", help="fetch nothing, use what is in the cache")
@@ -59,7 +70,8 @@ def _model(parser: argparse.ArgumentParser) -> None:
     add("--pretrained_model", nargs="+", default=[], help="'model,pretrained' pairs, collections, or files of them")
     add_model_flags(group)
     add("--compile", action="store_true", help="compile the towers with torch.compile")
-    add("--precision", default="auto", choices=["auto", "fp32", "fp16", "bf16", "amp"], help="auto is fp32")
+    precisions = ["auto", "fp32", "fp16", "bf16", "amp", "half"]
+    add("--precision", default=LEFT_OPEN, choices=precisions, help="auto is fp32; half is fp16 on a GPU, else fp32")
     amp = group.add_mutually_exclusive_group()
     amp.add_argument("--amp", dest="amp", action="store_true", help="same as --precision amp")
     amp.add_argument("--no_amp", dest="no_amp", action="store_true", help="same as --precision fp32")
@@ -80,9 +92,15 @@ def add_model_flags(group: argparse._ArgumentGroup) -> None:
 def _how(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("how")
     add = group.add_argument
-    add("--recall_k", nargs="+", type=int, default=[5], help="k of retrieval recall@k")
+    add(
+        "--like",
+        choices=["eyechart", "clip_benchmark", "internvl"],
+        help="whose defaults hold; for its own models, internvl's",
+    )
+    add("--recall_k", nargs="+", type=int, default=LEFT_OPEN, help="k of retrieval recall@k (default: 5)")
     add("--metrics", default="default", choices=["default", "full"], help="full adds the less common ones")
     add("--caption_prompt", help="what captioning and image_caption tell a model that takes prompts")
+    add("--prompt_role", choices=["user", "system"], help="who says the prompt of image_caption (default: user)")
     add("--reranker", default="", help="text retrieval: cross-encoder that orders anew what the encoder found")
     add("--group_by", nargs="+", default=[], help="metadata columns: figures by group and of the worst group")
     add("--batch_size", type=int, default=64, help="images or texts per forward pass")
@@ -105,7 +123,11 @@ def _prompts(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("class names and prompts")
     add = group.add_argument
     add("--custom_classname_file", help="JSON by dataset name, or one name a line")
-    add("--custom_template_file", help="JSON by dataset name, or one template with {c} a line")
+    templates = group.add_mutually_exclusive_group()
+    templates.add_argument("--custom_template_file", help="JSON by dataset name, or one template with {c} a line")
+    templates.add_argument(
+        "--cupl", dest="custom_template_file", action="store_const", const=CUPL, help=f"the same with {CUPL}"
+    )
     add("--allow-blank-classnames", action="store_true", help="accept empty class names")
     add("--merge-duplicate-classes", action="store_true", help="join classes of the same name")
     add("--prompt_sensitivity", default="auto", choices=["auto", "yes", "no"], help="accuracy of each template alone")
@@ -119,6 +141,7 @@ def _where(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("results")
     add = group.add_argument
     add("--output", help="result file, a template: {dataset}, {pretrained}, {model}, {language}, {task}")
+    add("--append", action=argparse.BooleanOptionalAction, default=LEFT_OPEN, help="keep several results, one a line")
     add(
         "--thumbnails",
         type=int,
@@ -143,7 +166,13 @@ def _probe(parser: argparse.ArgumentParser) -> None:
     add("--fewshot_epochs", type=int, default=10, help="epochs")
     add("--fewshot_lr", type=float, default=0.1, help="learning rate")
     add("--fewshot_curve", nargs="+", type=int, help="also learn from these numbers of images per class")
-    add("--fewshot_repeats", type=int, default=3, help="draws that each point of that curve is a mean of")
+    add("--fewshot_repeats", type=int, default=3, help="draws of few images whose spread is told")
+    add(
+        "--fewshot_draw",
+        default=LEFT_OPEN,
+        choices=["eyechart", "clip_benchmark"],
+        help="whose random order the images are taken in (default: eyechart)",
+    )
     add("--knn_k", type=int, default=20, help="neighbours that vote in the task knn")
     add("--normalize", nargs="?", type=_flag, const=True, default=True, help="scale features to unit length")
     add("--feature_root", default="features", help="accepted; features live in the embedding store")
@@ -159,16 +188,34 @@ def _questions(parser: argparse.ArgumentParser) -> None:
     add("--concurrency", type=int, default=8, help="requests at the same time")
     add("--timeout", type=float, default=300.0, help="seconds for one answer")
     add("--tries", type=int, default=6, help="how often a failing request is sent")
+    add("--prices", default="", metavar="FILE", help="TOML or JSON: what a million tokens of each model cost")
     add("--temperature", type=float, help="sampling temperature; the server's or greedy if not given")
     add("--max_tokens", type=int, help="longest answer")
     add("--system_prompt", default="", help="put before every question")
     add("--extractor", default="vlmeval", choices=["vlmeval", "strict"], help="which rules read an answer")
     add("--metric", default="", help="how open answers of your own table are compared")
-    add("--repeats", type=int, default=1, help="ask everything this often: mean, variance, pass@k")
-    add("--judge", default="exact_matching", help="model that reads what no rule can read; exact_matching asks nobody")
-    add("--judge_type", default="api", help="model family of the judge")
-    add("--judge_api_base", default="", help="address of the judge's server")
+    add("--repeats", type=int, default=1, help="ask everything this often: mean, variance, pass@k, worst@k, vote@k")
+    add(
+        "--blind",
+        nargs="?",
+        default="",
+        const="no_images",
+        choices=["no_images", "swapped"],
+        help="ask everything once more without the images, or with those of other questions",
+    )
+    add(
+        "--judge",
+        nargs="+",
+        default=["exact_matching"],
+        help="models that read what no rule can read, of several the majority decides; exact_matching asks nobody",
+    )
+    add("--judge_type", nargs="+", default=["api"], help="model family of the judges, one or one for each")
+    add("--judge_api_base", nargs="+", default=[""], help="address of the judges' server, one or one for each")
     add("--judge_key_variable", help="environment variable with the judge's key")
+    add("--judge_prompts", default="", metavar="FILE", help="what judges are asked: a TOML file, or vlmeval")
+    add("--judge_repeats", type=int, default=1, help="how often each judge judges each answer")
+    add("--judge_temperature", type=float, default=0.0, help="sampling temperature of the judges")
+    add("--human_verdicts", default="", metavar="FILE", help="what people say of some answers: index and correct")
     add("--judge_fallback", default="", choices=["", "exact_matching"], help="what scores if the judge does not answer")
     add("--no_xlsx", dest="xlsx", action="store_false", help="write predictions as JSON lines only")
 
@@ -271,6 +318,11 @@ def run(args: argparse.Namespace) -> int:
         from eyechart.engine.ranks import rank_and_size, share_of
 
         jobs = share_of(jobs, *rank_and_size())
+    if args.engine == "ray" and len({job.output for job in jobs}) < len(jobs):
+        raise UsageError(
+            "--engine ray: several machines cannot safely add lines to one file.",
+            advice="Put {dataset}, {model}, {pretrained}, {language} or {task} into --output.",
+        )
     reports = []
     folder = jobs[0].output.parent if jobs else Path()
     with ProgressFile(choose_progress(quiet=args.quiet), folder, len(jobs)) as progress:

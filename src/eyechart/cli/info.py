@@ -113,8 +113,10 @@ def _collection(args: argparse.Namespace) -> Facts | None:
 
 
 def _questions(args: argparse.Namespace) -> Facts | None:
-    from eyechart.datasets.questions.benchmarks import known_benchmarks
+    from eyechart.datasets.questions.benchmarks import known_benchmarks, refused_benchmarks
 
+    if args.name in refused_benchmarks():
+        return {"name": args.name, "not scored": refused_benchmarks()[args.name]}
     found = known_benchmarks().get(args.name)
     if found is None:
         return None
@@ -122,12 +124,14 @@ def _questions(args: argparse.Namespace) -> Facts | None:
         "name": found.name,
         "title": found.about,
         "kind": found.kind,
-        "prompt": found.prompt,
+        "prompt": repr(found.asking.text) if found.asking else found.prompt,
         "scorer": found.scorer,
         "metric": found.metric,
         "judge": found.judge,
         "answers": "" if found.answers else "none in the file: its owner scores predictions",
-        "source": found.url,
+        "source": "" if found.parts else found.url,
+        "table": found.by_hand,
+        "parts": list(found.parts),
     }
 
 
@@ -217,7 +221,8 @@ LOOKUPS: list[Callable[[argparse.Namespace], Facts | None]] = [
 
 
 def _all_names(args: argparse.Namespace) -> list[str]:
-    from eyechart.datasets.questions.benchmarks import known_benchmarks
+    from eyechart.datasets.questions.benchmarks import known_benchmarks, refused_benchmarks
 
     spellings = catalogue_of(args).spellings()
-    return [*spellings, *known_benchmarks(), *(name for registry in registries().values() for name in registry.names())]
+    questions = [*known_benchmarks(), *refused_benchmarks()]
+    return [*spellings, *questions, *(name for registry in registries().values() for name in registry.names())]

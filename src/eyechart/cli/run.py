@@ -52,11 +52,15 @@ def dry_lines(reports: Sequence[JobReport]) -> Iterator[str]:
     """Say what a run would ask for."""
     for report in reports:
         if report.result is not None and is_dry(report):
-            count = {key: f"{int(value):,}" for key, value in report.result.metrics.items()}
+            numbers = report.result.metrics
+            count = {key: f"{int(value):,}" for key, value in numbers.items()}
+            cost = numbers.get("estimated_cost")
+            price = "" if cost is None else f", {cost:,.4f} {report.result.facts['currency']}"
             yield (
                 f"{report.result.model} on {report.result.dataset}: {count['images']} images, {count['requests']} "
                 f"requests, about {count['estimated_prompt_tokens']} prompt tokens and "
-                f"{count['estimated_completion_tokens']} completion tokens. Nothing was asked."
+                f"{count['estimated_completion_tokens']} completion tokens{price}, {count['estimated_seconds']} s. "
+                "Nothing was asked."
             )
 
 

@@ -55,22 +55,27 @@ def show_profiles(results: Sequence[Result]) -> None:
 
 def result_lines(results: Sequence[Result]) -> list[str]:
     """Lay out a heading per result and below it a line per metric; nothing is cut, however narrow the terminal is."""
-    from eyechart.report.table import fewer_than_listed
+    from eyechart.report.judges import judge_lines
+    from eyechart.report.table import AS_WRONG, lost_samples
 
     shown = [(result, _brief(result)) for result in results]
     best = any(metric.best is not None for _, metrics in shown for metric in metrics.values())
-    rows: list[tuple[str, ...]] = [("metric", "value", "95 % interval", "chance", *(["best"] if best else []), "n", "")]
+    lost = any(metric.if_right is not None for _, metrics in shown for metric in metrics.values())
+    more = [*(["best"] if best else []), "n", *(["lost: wrong - right"] if lost else []), ""]
+    rows: list[tuple[str, ...]] = [("metric", "value", "95 % interval", "chance", *more)]
     for result, metrics in shown:
-        fewer = ", ".join(fewer_than_listed(result))
+        fewer = ", ".join(text for text in lost_samples(result) if not text.startswith(AS_WRONG))
         for name, metric in metrics.items():
             interval = "" if metric.low is None else f"{metric.low:.4f} - {metric.high:.4f}"
             n = result.counts.get("scored", "") if metric.n is None else metric.n
             levels = (metric.chance, metric.best) if best else (metric.chance,)
-            rows.append((name, f"{metric.value:.4f}", interval, *map(_level, levels), str(n), fewer))
+            span = "" if metric.if_right is None else f"{_level(metric.if_wrong)} - {_level(metric.if_right)}"
+            end = (str(n), span, fewer) if lost else (str(n), fewer)
+            rows.append((name, f"{metric.value:.4f}", interval, *map(_level, levels), *end))
     aligned = (f"  {line}" for line in align(rows, texts=1))
     lines = [next(aligned)]
     for result, metrics in shown:
-        lines += [_heading(result), *islice(aligned, len(metrics))]
+        lines += [_heading(result), *islice(aligned, len(metrics)), *(f"  {line}" for line in judge_lines(result))]
     return lines
 
 
@@ -90,6 +95,11 @@ def _brief(result: Result) -> Mapping[str, Metric]:
 
 
 def _notes(results: Sequence[Result]) -> Iterator[str]:
+    from eyechart.results.spent import spent_line
+
     for result in results:
+        spent = spent_line(result.details)
+        if spent:
+            yield f"{result.model} on {result.dataset}: {spent}"
         for notice in result.notices:
             yield f"note on {result.dataset}: {notice['message']}"

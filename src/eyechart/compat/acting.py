@@ -16,6 +16,7 @@ from importlib.machinery import ModuleSpec
 from importlib.util import find_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from eyechart.errors import UsageError, unknown_name
 
@@ -115,7 +116,16 @@ class _OursLoader(Loader):
         self.sources = sources
 
     def exec_module(self, module: ModuleType) -> None:
+        later: dict[str, ModuleType] = {}
         for source in self.sources:
             ours = import_module(source)
             names = getattr(ours, "__all__", None) or [name for name in vars(ours) if not name.startswith("_")]
-            vars(module).update({name: getattr(ours, name) for name in names})
+            vars(module).update({name: vars(ours)[name] for name in names if name in vars(ours)})
+            later |= {name: ours for name in names if name not in vars(ours)}
+
+        def made_when_asked_for(name: str) -> Any:
+            if name not in later:
+                raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
+            return getattr(later[name], name)
+
+        vars(module)["__getattr__"] = made_when_asked_for

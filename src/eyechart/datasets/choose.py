@@ -9,7 +9,8 @@ from typing import Any
 
 from eyechart.datasets.catalogue import Catalogue, CatalogueEntry, Source
 from eyechart.datasets.layout import is_present, is_url, is_webdataset, no_such_split
-from eyechart.errors import DataError, UsageError
+from eyechart.errors import DataError, LanguageError, UsageError
+from eyechart.io.hub_cache import cached_snapshot
 from eyechart.languages import canonical, find_same, name_of
 
 HUBS = {
@@ -90,6 +91,10 @@ def _choose(
         if source.present and is_present(Path(root), source.present):
             return source, root
     for source in fitting:
+        cached = cached_snapshot("datasets", source.settings["cached"]) if source.settings.get("cached") else None
+        if cached is not None and is_present(cached, source.present):
+            return source, str(cached)
+    for source in fitting:
         address = hub_address(source, options)
         if address:
             return source, address
@@ -129,10 +134,6 @@ def _own_language(entry: CatalogueEntry, language: str, options: Mapping[str, An
     raise LanguageError(
         f"{entry.name} is not available in {language!r} ({name_of(language)}).", advice=f"It has {shown}{more}."
     )
-
-
-class LanguageError(UsageError):
-    """A dataset does not have the language that was asked for; another one is never used instead."""
 
 
 def _nothing_there(

@@ -31,7 +31,7 @@ def open_pairs(spec: DatasetSpec) -> RowDataset[Sample]:
         raise DataError(f"There is no {path}.", advice="Each line of it names two images and a score.")
     finder, problems = ImageFinder(path.parent, IMAGES), Problems(path)
     samples: list[Sample] = []
-    for number, row in json_objects(path, problems):
+    for number, row in json_objects(path, problems, spec.options.get("encoding", "")):
         try:
             samples += _pair(number, row, finder)
         except (ValueError, KeyError, TypeError, OverflowError) as error:

@@ -114,7 +114,8 @@ def _prefixed(reader: str, rest: str, root: str, options: dict[str, Any], catalo
     if reader == "tfds":
         return Place("tfds", root, {"source": {"dataset": rest, "label": "label"}, "prompts": {"templates": rest}})
     if reader == "mteb":
-        return Place("mteb", rest)
+        folder = Path(root) / rest  # its data, if they are here; else the library, or a hub, has them
+        return Place("mteb", rest, {"folder": str(folder)} if folder.is_dir() else {})
     entry = catalogue.find(rest) if reader == "wds" else None
     if entry is None:
         return Place(reader, root)

@@ -63,9 +63,24 @@ def _same(sample: Sample) -> Sample:
     return sample
 
 
-def describe(spec: DatasetSpec, kind: Kind, source: object, collection: TextCollection | None = None) -> DatasetInfo:
+def describe(
+    spec: DatasetSpec,
+    kind: Kind,
+    source: object,
+    collection: TextCollection | None = None,
+    *,
+    shared_texts: bool = False,
+) -> DatasetInfo:
     """Describe a dataset without classes."""
-    return DatasetInfo(spec.name, kind, spec.split, spec.language, source=shown(source), collection=collection)
+    return DatasetInfo(
+        spec.name,
+        kind,
+        spec.split,
+        spec.language,
+        source=shown(source),
+        collection=collection,
+        shared_texts=shared_texts,
+    )
 
 
 class Problems:
@@ -89,9 +104,11 @@ class Problems:
             )
 
 
-def json_objects(path: Path, problems: Problems | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
+def json_objects(
+    path: Path, problems: Problems | None = None, encoding: str | None = None
+) -> Iterator[tuple[int, dict[str, Any]]]:
     """Stream the objects of a JSON-lines file with their line numbers; bad lines are collected, or the first raised."""
-    for number, line in text_lines(path):
+    for number, line in text_lines(path, encoding=encoding):
         if not line.strip():
             continue
         try:
@@ -107,12 +124,14 @@ def json_objects(path: Path, problems: Problems | None = None) -> Iterator[tuple
             raise DataError(f"{path}, line {number}: {reason}.")
 
 
-def read_csv(path: Path, delimiter: str = ",") -> tuple[list[str], list[tuple[int, dict[str, str | None]]]]:
+def read_csv(
+    path: Path, delimiter: str = ",", encoding: str | None = None
+) -> tuple[list[str], list[tuple[int, dict[str, str | None]]]]:
     """Read the columns of a table, and its rows with their line numbers; cells that a row lacks are None.
 
     Quoting is strict: a mark that is never closed would swallow all the rows behind it.
     """
-    reader = csv.reader((line for _, line in text_lines(path)), delimiter=delimiter, strict=True)
+    reader = csv.reader((line for _, line in text_lines(path, encoding=encoding)), delimiter=delimiter, strict=True)
     rows = []
     try:
         columns = next(reader, [])

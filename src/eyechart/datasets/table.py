@@ -36,7 +36,8 @@ def open_table(spec: DatasetSpec) -> RowDataset[Sample]:
     path = Path(spec.root)
     if not path.is_file():
         raise DataError(f"There is no table {path}.", advice="Check the path.")
-    rows: Rows = dict(json_objects(path) if path.suffix == ".jsonl" else _cells(path))
+    encoding = spec.options.get("encoding", "")
+    rows: Rows = dict(json_objects(path, encoding=encoding) if path.suffix == ".jsonl" else _cells(path, encoding))
     if not rows:
         raise DataError(f"{path} has no rows.")
     columns = {key for row in rows.values() for key in row}
@@ -53,8 +54,8 @@ def open_table(spec: DatasetSpec) -> RowDataset[Sample]:
     return _retrieval(spec, path, chosen, image, caption)
 
 
-def _cells(path: Path) -> list[tuple[int, dict[str, str | None]]]:
-    return read_csv(path, "\t" if path.suffix == ".tsv" else ",")[1]
+def _cells(path: Path, encoding: str) -> list[tuple[int, dict[str, str | None]]]:
+    return read_csv(path, "\t" if path.suffix == ".tsv" else ",", encoding)[1]
 
 
 def _of_split(spec: DatasetSpec, path: Path, rows: Rows) -> Rows:

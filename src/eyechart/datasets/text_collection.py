@@ -3,6 +3,7 @@
     ROOT/corpus.jsonl    {"_id": "d1", "text": "...", "title": "...", "image": "images/1.jpg"}
     ROOT/queries.jsonl   {"_id": "q1", "text": "..."}
     ROOT/qrels/test.tsv  query-id  corpus-id  score     (or ROOT/qrels.jsonl)
+    ROOT/top_ranked.jsonl  {"query-id": "q1", "corpus-ids": ["d1", "d2"]}     (only for reranking)
 
 Queries and documents are texts alone (``texts/NAME``), or texts, images or both (``collection/NAME``): text to image,
 image to image and a mixed gallery are all this form. Both forms of relevance are written, because both are in use: the
@@ -27,7 +28,7 @@ from eyechart.io.names import is_unsafe
 from eyechart.io.untrusted import MAX_TEXT, text_lines
 from eyechart.types import DatasetSpec, Document, Sample, TextCollection
 
-CORPUS, QUERIES, QRELS = "corpus.jsonl", "queries.jsonl", "qrels.jsonl"
+CORPUS, QUERIES, QRELS, CANDIDATES = "corpus.jsonl", "queries.jsonl", "qrels.jsonl", "top_ranked.jsonl"
 COLUMNS = ("query-id", "corpus-id", "score")
 IMAGE = "image"
 """The column that names an item's image; a folder without it is one of texts alone."""
@@ -39,7 +40,7 @@ Row = Mapping[str, Any]
 def open_text_collection(spec: DatasetSpec) -> RowDataset[Sample]:
     """Read a folder of texts: its queries are the samples; what else its lines hold is metadata."""
     folder = Path(spec.root).expanduser()
-    collection = read_collection(folder, spec.split)
+    collection = read_collection(folder, spec.split, encoding=spec.options.get("encoding", ""))
     samples = [Sample(query.id, None, texts=(query.text,), meta=query.meta) for query in collection.queries]
     return in_memory(describe(spec, "texts", folder, collection), samples)
 
@@ -47,7 +48,7 @@ def open_text_collection(spec: DatasetSpec) -> RowDataset[Sample]:
 def open_collection(spec: DatasetSpec) -> RowDataset[Sample]:
     """Read a folder of texts and images: its images are the samples, each once."""
     folder = Path(spec.root)
-    collection = read_collection(folder, spec.split, images=True)
+    collection = read_collection(folder, spec.split, images=True, encoding=spec.options.get("encoding", ""))
     names = dict.fromkeys(item.image for item in (*collection.documents, *collection.queries) if item.image)
     if not names:
         raise DataError(f"{folder} has no images, only texts.", advice="Call it texts/NAME instead of collection/NAME.")
@@ -64,7 +65,9 @@ def has_images(folder: Path) -> bool:
     return any(column.search(line) for path in files for _, line in text_lines(path))
 
 
-def read_collection(folder: Path, split: str = "test", *, images: bool = False) -> TextCollection:
+def read_collection(
+    folder: Path, split: str = "test", *, images: bool = False, encoding: str | None = None
+) -> TextCollection:
     """Read a folder; every bad line is reported with its number.
 
     Ids may be numbers or texts; a document's title stands before its text. With ``images`` an item may have one beside
@@ -75,12 +78,46 @@ def read_collection(folder: Path, split: str = "test", *, images: bool = False) 
     """
     if not folder.is_dir():
         raise DataError(f"There is no folder {folder}.", advice="Check --dataset_root.")
-    documents = _items(folder / CORPUS, images=images)
-    queries = _items(folder / QUERIES, images=images)
-    return TextCollection(documents, queries, _relevance(folder, split, {query.id for query in queries}))
+    documents = _items(folder / CORPUS, encoding, images=images)
+    queries = _items(folder / QUERIES, encoding, images=images)
+    asked = {query.id for query in queries}
+    relevance = _relevance(folder, split, asked, encoding)
+    path = folder / CANDIDATES
+    known = {document.id for document in documents}
+    candidates = _candidates(path, relevance, asked, known, encoding) if path.is_file() else {}
+    return TextCollection(documents, queries, relevance, candidates)
 
 
-def _relevance(folder: Path, split: str, known: set[str]) -> dict[str, dict[str, float]]:
+def _candidates(
+    path: Path, relevance: Mapping[str, object], queries: set[str], documents: set[str], encoding: str | None
+) -> dict[str, tuple[str, ...]]:
+    """Read among which documents each query is to be found; all that have relevance must have some."""
+    problems = Problems(path)
+    found: dict[str, tuple[str, ...]] = {}
+    for number, row in json_objects(path, problems, encoding):
+        query, items = str(row.get("query-id")), row.get("corpus-ids")
+        names = tuple(map(str, items)) if isinstance(items, list) else ()
+        reason = _bad_candidates(query, names, queries, documents) or ("this query is above" if query in found else "")
+        if reason:
+            problems.add(number, reason)
+        found[query] = names
+    problems.raise_if_any()
+    missing = next((query for query in relevance if query not in found), None)
+    if missing is not None:
+        raise DataError(f"{path} has no candidates for the query {missing!r}.", advice="Each query needs some.")
+    return found
+
+
+def _bad_candidates(query: str, names: tuple[str, ...], queries: set[str], documents: set[str]) -> str:
+    if query not in queries:
+        return f"there is no query {query!r}"
+    if not names or len(set(names)) != len(names):
+        return "corpus-ids must be a list of documents, each once"
+    unknown = next((name for name in names if name not in documents), None)
+    return f"there is no document {unknown!r}" if unknown is not None else ""
+
+
+def _relevance(folder: Path, split: str, known: set[str], encoding: str | None) -> dict[str, dict[str, float]]:
     """Read how relevant which document is to which query: ``qrels.jsonl`` is of the split "test" alone."""
     table = folder / "qrels" / f"{split}.tsv"
     if split != ONLY_SPLIT and not table.is_file():
@@ -90,7 +127,7 @@ def _relevance(folder: Path, split: str, known: set[str]) -> dict[str, dict[str,
     paths = [path for path in (table, folder / QRELS) if path.is_file()]
     if not paths:
         raise DataError(f"There is no relevance in {folder}.", advice=f"It goes into qrels/{split}.tsv or {QRELS}.")
-    first, *others = [_relevance_of(path, known) for path in paths if path == table or split == ONLY_SPLIT]
+    first, *others = [_relevance_of(path, known, encoding) for path in paths if path == table or split == ONLY_SPLIT]
     if any(other != first for other in others):
         raise DataError(
             f"{table} and {folder / QRELS} hold other relevance.",
@@ -99,11 +136,12 @@ def _relevance(folder: Path, split: str, known: set[str]) -> dict[str, dict[str,
     return first
 
 
-def _relevance_of(path: Path, known: set[str]) -> dict[str, dict[str, float]]:
+def _relevance_of(path: Path, known: set[str], encoding: str | None) -> dict[str, dict[str, float]]:
     """Read one file of relevance, in either form."""
     problems = Problems(path)
     relevance: dict[str, dict[str, float]] = {}
-    for number, row in _table_rows(path) if path.suffix == ".tsv" else json_objects(path, problems):
+    tabbed = path.suffix == ".tsv"
+    for number, row in _table_rows(path, encoding) if tabbed else json_objects(path, problems, encoding):
         reason = _bad_relevance(row, known)
         if not reason:
             query, document, score = str(row["query-id"]), str(row["corpus-id"]), float(row["score"])
@@ -134,12 +172,21 @@ def write_collection(collection: TextCollection, folder: Path, split: str = "tes
     write_atomic(folder / "qrels" / f"{split}.tsv", table.encode())
 
 
+def documents_in(folder: Path) -> int:
+    """Count the documents of a folder that `write_collection` wrote; none if there is none."""
+    path = folder / CORPUS
+    try:
+        return sum(bool(line.strip()) for _, line in text_lines(path)) if path.is_file() else 0
+    except DataError:  # damaged: nothing that would be worth keeping
+        return 0
+
+
 def collection_files(folder: Path, split: str = "test") -> tuple[Path, ...]:
     """Return the files that `write_collection` writes."""
     return (folder / CORPUS, folder / QUERIES, folder / QRELS, folder / "qrels" / f"{split}.tsv")
 
 
-def _items(path: Path, *, images: bool) -> tuple[Document, ...]:
+def _items(path: Path, encoding: str | None, *, images: bool) -> tuple[Document, ...]:
     """Read queries or documents."""
     if not path.is_file():
         raise DataError(
@@ -148,7 +195,7 @@ def _items(path: Path, *, images: bool) -> tuple[Document, ...]:
     own = {"_id", "text", "title", *([IMAGE] if images else [])}
     problems = Problems(path)
     found: dict[str, Document] = {}
-    for number, row in json_objects(path, problems):
+    for number, row in json_objects(path, problems, encoding):
         image: Any = row.get(IMAGE) if images else None
         text: Any = row.get("text", "" if images else None)
         reason = _bad_item(row, text, image)
@@ -182,8 +229,8 @@ def _bad_item(row: Row, text: Any, image: Any) -> str:
     return f"the _id {name!r} holds control characters" if is_unsafe(str(name)) else ""
 
 
-def _table_rows(path: Path) -> Iterator[tuple[int, Row]]:
-    for number, line in text_lines(path):
+def _table_rows(path: Path, encoding: str | None) -> Iterator[tuple[int, Row]]:
+    for number, line in text_lines(path, encoding=encoding):
         cells = [cell.strip() for cell in line.split("\t")]
         if number == 1 and cells[0] == COLUMNS[0]:
             if tuple(cells) != COLUMNS:

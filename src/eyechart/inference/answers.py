@@ -6,9 +6,10 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from typing import Any
 
 from eyechart.errors import DataError, EyechartError
-from eyechart.models.access import used_by
+from eyechart.models.access import access_of, used_by
 from eyechart.models.lazy import LazyModel
 from eyechart.store.answers import Responses, ResponseStore, prompt_key
 from eyechart.types import Answer, BatchGenerator, Message, ModelCard, Notice, Prompt
@@ -42,10 +43,15 @@ class StoredAnswers:
         """Describe the generator."""
         return self.model.card
 
-    def spent(self) -> dict[str, int]:
-        """Return how many prompts were answered from the store and anew, and what that has cost; every try counts."""
-        costs = {name: count - self.before[name] for name, count in used_by(self.model.spec).items()}
-        return {"from_store": self.stored, "asked": self.generated, **costs}
+    def spent(self) -> dict[str, Any]:
+        """Return how many prompts were answered from the store and anew, and what that took; every try counts.
+
+        With a table of prices, ``cost`` and its ``currency`` too.
+        """
+        used = {name: count - self.before[name] for name, count in used_by(self.model.spec).items()}
+        price = access_of(self.model.spec).price
+        cost = {"cost": price.cost(used), "currency": price.currency} if price is not None else {}
+        return {"from_store": self.stored, "asked": self.generated, **used, **cost}
 
     def unanswered(self, prompts: Iterable[Prompt]) -> list[str]:
         """Return the ids of the prompts that have no stored answer, without loading the generator."""

@@ -14,7 +14,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from eyechart.errors import DataError, EyechartError
+from eyechart.errors import DataError, EyechartError, UsageError
 
 MAX_LINE = 64 * 1024 * 1024
 """Bytes of the longest line that is read; a longer one is no line of a dataset."""
@@ -22,6 +22,8 @@ MAX_TEXT = 1_000_000
 """Characters of the longest caption, question or document that is given to a model."""
 MAX_JSON = 1024 * 1024 * 1024
 """Bytes of the largest JSON file that is read at once: annotations of a large dataset."""
+_LOOKED_AT = 4096
+"""Bytes at the beginning of a file by which its encoding is recognised."""
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _ENCODINGS = (("gb2312", "GBK"), ("shift_jis", "SHIFT_JIS"), ("gbk", "GBK"), ("cp1252", "WINDOWS-1252"))
 """What a text that is not UTF-8 may be, the strictest first."""
@@ -37,27 +39,78 @@ def parse_json(text: str | bytes, make_object: Callable[[list[tuple[str, Any]]],
         raise ValueError("nested too deeply") from None
 
 
-def text_lines(path: Path, kind: type[EyechartError] = DataError) -> Iterator[tuple[int, str]]:
+def text_lines(
+    path: Path, kind: type[EyechartError] = DataError, encoding: str | None = None
+) -> Iterator[tuple[int, str]]:
     """Stream the lines of a text file with their numbers; a byte order mark at the start is left out.
+
+    Args:
+        path: The file.
+        kind: Of which kind errors are.
+        encoding: How it is encoded, as the user says; empty for UTF-8, or UTF-16 if a byte order mark says so. None
+            if there is no setting for it, so that none is recommended.
 
     Raises:
         EyechartError: Of the given kind, if a line is no text (see `decode_text`) or longer than `MAX_LINE`.
     """
     with path.open("rb") as stream:
-        wide = stream.read(2) in _UTF16
+        start = stream.read(_LOOKED_AT)
         stream.seek(0)
+        named = check_encoding(encoding) if encoding else "utf-16" if start[:2] in _UTF16 else ""
+        if not named and (wide := wide_encoding(start)):
+            raise _unmarked(kind, path, 1, wide, settable=encoding is not None)
         # Bytes tell where a line feed is, except where a character has two of them.
-        lines = io.TextIOWrapper(stream, "utf-16", newline="\n") if wide else stream
+        lines = io.TextIOWrapper(stream, named, newline="\n") if named else stream
         for number in count(1):
             try:
                 line = lines.readline(MAX_LINE + 1)
             except UnicodeError as error:
-                raise kind(f"{path}, line {number}: not UTF-16 ({error}).") from error
+                raise _undecodable(kind, path, number, f"{named.upper()} ({error})", "", settable=False) from error
             if not line:
                 return
             if len(line) > MAX_LINE:
                 raise kind(f"{path}, line {number}: longer than {MAX_LINE} bytes.")
-            yield number, line if isinstance(line, str) else decode_text(line, path, kind, first=number)
+            text = line if isinstance(line, str) else _decoded(line, path, kind, number, settable=encoding is not None)
+            yield number, text.removeprefix("\ufeff") if number == 1 else text
+
+
+def check_encoding(name: str) -> str:
+    """Return Python's name of an encoding of texts.
+
+    Raises:
+        UsageError: If there is none.
+    """
+    try:
+        found = codecs.lookup(name)
+        "".encode(found.name)
+    except LookupError:
+        raise UsageError(
+            f"There is no encoding {name!r}.", advice="Usual ones are utf-8, gb18030 (which reads GBK), utf-16, big5."
+        ) from None
+    return found.name
+
+
+def wide_encoding(start: bytes) -> str:
+    """Recognise UTF-16 without its mark by how a text begins: every other byte of plain letters is zero."""
+    pairs = len(start) // 2
+    halves = [start[place : 2 * pairs : 2].count(0) for place in (0, 1)]
+    for zeros, others, name in ((halves[1], halves[0], "UTF-16LE"), (halves[0], halves[1], "UTF-16BE")):
+        if pairs and zeros * 4 >= pairs and not others:
+            return name
+    return ""
+
+
+def _unmarked(kind: type[EyechartError], path: Path, line: int, wide: str, *, settable: bool) -> EyechartError:
+    advice = f"Save it as UTF-8{f', or give --encoding {wide.lower()}' if settable else ''}."
+    return kind(f"{path}, line {line}: UTF-16 without its mark, or no text at all.", advice=advice)
+
+
+def _undecodable(
+    kind: type[EyechartError], path: Path, line: int, what: str, likely: str, *, settable: bool
+) -> EyechartError:
+    setting = f", or give --encoding {likely.lower()}" if settable and likely else ""
+    guess = f" It may be {likely}: iconv -f {likely} -t UTF-8" if likely else ""
+    return kind(f"{path}, line {line}: not {what}.", advice=f"Save it as UTF-8{setting}.{guess}")
 
 
 def json_lines(path: Path, kind: type[EyechartError] = DataError) -> Iterator[tuple[int, Any]]:
@@ -71,26 +124,22 @@ def json_lines(path: Path, kind: type[EyechartError] = DataError) -> Iterator[tu
             yield number, value
 
 
-def read_text(path: Path, kind: type[EyechartError] = DataError) -> str:
-    """Read a small text file (a list of class names, a number) at once."""
-    return _read(path, kind, MAX_LINE)
-
-
-def read_json(path: Path, kind: type[EyechartError] = DataError) -> Any:
-    """Read a JSON file at once."""
-    try:
-        return parse_json(_read(path, kind, MAX_JSON))
-    except ValueError as error:
-        raise kind(f"{path} is not valid JSON ({error}).", advice="It may be half-written: make it again.") from error
-
-
-def _read(path: Path, kind: type[EyechartError], largest: int) -> str:
+def read_text(path: Path, kind: type[EyechartError] = DataError, largest: int = MAX_LINE) -> str:
+    """Read a text file at once, such as a list of class names or a number; one of more bytes is refused."""
     try:
         if path.stat().st_size > largest:
             raise kind(f"{path} is larger than {largest} bytes.")
         return decode_text(path.read_bytes(), path, kind)
     except OSError as error:
         raise kind(f"Cannot read {path} ({error.strerror}).") from error
+
+
+def read_json(path: Path, kind: type[EyechartError] = DataError) -> Any:
+    """Read a JSON file at once."""
+    try:
+        return parse_json(read_text(path, kind, MAX_JSON))
+    except ValueError as error:
+        raise kind(f"{path} is not valid JSON ({error}).", advice="It may be half-written: make it again.") from error
 
 
 def split_lines(text: str) -> list[str]:
@@ -108,15 +157,19 @@ def decode_text(data: bytes, path: Path, kind: type[EyechartError] = DataError, 
     Raises:
         EyechartError: Of the given kind, with the line and what the encoding may be instead.
     """
-    wide = first == 1 and data[:2] in _UTF16
+    return _decoded(data, path, kind, first, settable=False)
+
+
+def _decoded(data: bytes, path: Path, kind: type[EyechartError], first: int, *, settable: bool) -> str:
+    marked = first == 1 and data[:2] in _UTF16
+    if not marked and (wide := wide_encoding(data[:_LOOKED_AT])):
+        raise _unmarked(kind, path, first, wide, settable=settable)
     try:
-        text = data.decode("utf-16" if wide else "utf-8")
+        text = data.decode("utf-16" if marked else "utf-8")
     except UnicodeDecodeError as error:
         line = first + data.count(b"\n", 0, error.start)
-        reason = f"{path}, line {line}: not {'UTF-16' if wide else 'UTF-8'} ({error.reason})."
-        likely = likely_encoding(data)
-        advice = f" It may be {likely}: iconv -f {likely} -t UTF-8" if likely else ""
-        raise kind(reason, advice=f"Save it as UTF-8.{advice}") from error
+        name = f"{'UTF-16' if marked else 'UTF-8'} ({error.reason})"
+        raise _undecodable(kind, path, line, name, likely_encoding(data), settable=settable) from error
     if text.count("\0") * 4 > len(text):
         raise kind(f"{path}, line {first}: UTF-16 without its mark, or no text at all.", advice="Save it as UTF-8.")
     return text.removeprefix("\ufeff") if first == 1 else text

@@ -38,13 +38,22 @@ def fit_adamw(
     features: Vectors, labels: Ints, classes: int, weight_decay: float, schedule: Schedule, device: str = "cpu"
 ) -> Linear:
     """Train a linear layer on all rows; the seed decides its start and the order of the batches."""
+    batches = _batches(features, labels, schedule.batch_size, device)
+    layer = train_layer(batches, features.shape[1], classes, weight_decay, schedule, device)
+    weight, bias = (tensor.detach().cpu().numpy().astype(np.float64) for tensor in (layer.weight, layer.bias))
+    return Linear(weight, bias)
+
+
+def train_layer(
+    batches: Any, dim: int, classes: int, weight_decay: float, schedule: Schedule, device: str
+) -> torch.nn.Linear:
+    """Train a layer of torch on a loader's batches of features and labels."""
     import torch
 
     torch.manual_seed(schedule.seed)
-    layer = torch.nn.Linear(features.shape[1], classes).to(device)
+    layer = torch.nn.Linear(dim, classes).to(device)
     optimiser = torch.optim.AdamW(layer.parameters(), lr=schedule.rate, weight_decay=weight_decay)
     loss_of = torch.nn.CrossEntropyLoss()
-    batches = _batches(features, labels, schedule.batch_size, device)
     steps = schedule.epochs * len(batches)
     step = 0
     for _ in range(schedule.epochs):
@@ -52,11 +61,10 @@ def fit_adamw(
             for group in optimiser.param_groups:
                 group["lr"] = cosine_rate(schedule.rate, step, steps)
             optimiser.zero_grad()
-            loss_of(layer(x), y).backward()
+            loss_of(layer(x.to(device)), y.to(device)).backward()
             optimiser.step()
             step += 1
-    weight, bias = (tensor.detach().cpu().numpy().astype(np.float64) for tensor in (layer.weight, layer.bias))
-    return Linear(weight, bias)
+    return layer
 
 
 class _Rows:

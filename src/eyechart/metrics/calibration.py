@@ -93,3 +93,33 @@ def _gap(confidence: Floats, correct: Flags, place: Ints) -> float:
     sizes = np.bincount(place)
     gaps = np.abs(np.bincount(place, weights=confidence) - np.bincount(place, weights=correct.astype(np.float64)))
     return float(gaps.sum() / sizes.sum())
+
+
+ABSTENTION = np.linspace(0, 1, 11)[:-1]
+"""The shares of the least confident answers that are withheld."""
+
+
+def abstention_gain(confidence: Floats, values: Floats) -> float | None:
+    """How much better a metric gets if the least confident queries are withheld: the nAUC of arXiv 2402.12997.
+
+    The area under the curve of the metric over the share that is withheld, scaled so that 0 is a confidence that tells
+    nothing and 1 is to know the metric itself. Agrees with MTEB's ``nauc_*``: queries of equal confidence count as
+    their mean, and a metric that is the same for all queries has none (or 1, where the two areas differ by rounding).
+    """
+    best = _abstention_curve(values, values)
+    flat = best[0] * (ABSTENTION[-1] - ABSTENTION[0])
+    most = np.trapezoid(best, ABSTENTION)
+    if most == flat:
+        return None
+    return float((np.trapezoid(_abstention_curve(confidence, values), ABSTENTION) - flat) / (most - flat))
+
+
+def _abstention_curve(confidence: Floats, values: Floats) -> Floats:
+    """Return the mean of the values that are left when each share of the least confident ones is withheld."""
+    order = np.argsort(confidence, kind="stable")
+    ranked, kept = confidence[order], values[order]
+    heads = np.flatnonzero(np.r_[True, ranked[1:] != ranked[:-1]])
+    sizes = np.diff(np.r_[heads, len(ranked)])
+    kept = np.repeat(np.add.reduceat(kept, heads) / sizes, sizes)
+    last = len(kept) - 1
+    return np.array([kept[min(round(float(share) * len(kept)), last) :].mean() for share in ABSTENTION])

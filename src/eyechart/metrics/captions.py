@@ -2,11 +2,11 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from statistics import fmean
 
 from eyechart.metrics.cells import as_text
-from eyechart.metrics.ptb import ptb_text
+from eyechart.metrics.ptb import ptb_captions, ptb_references
 
 Ngram = tuple[str, ...]
 Tokens = Sequence[str]
@@ -18,8 +18,8 @@ CIDER_SIGMA = 6.0
 _TINY, _SMALL = 1e-15, 1e-9
 
 
-TOKENIZERS: dict[str, Callable[[str], str]] = {"whitespace": str, "ptb": ptb_text}
-"""How a caption becomes words between spaces: as it is (VLMEvalKit), or as in COCO's evaluation."""
+TOKENIZERS = ("whitespace", "ptb")
+"""How captions become words: they are taken as they are (VLMEvalKit), or as in COCO's evaluation."""
 
 
 def score_captions(
@@ -37,9 +37,11 @@ def score_captions(
         raise ValueError(f"{len(predictions)} predictions but references for {len(references)} images")
     if not predictions or not all(references):
         raise ValueError("captions need at least one image, and at least one reference for each image")
-    clean = TOKENIZERS[tokenizer]
-    hypotheses = [clean(as_text(text)) for text in predictions]
-    truths = [[clean(as_text(text)) for text in texts] for texts in references]
+    hypotheses = [as_text(text) for text in predictions]
+    truths = [[as_text(text) for text in texts] for texts in references]
+    if tokenizer == "ptb":
+        hypotheses = [" ".join(tokens) for tokens in ptb_captions(hypotheses)]
+        truths = [[" ".join(tokens) for tokens in texts] for texts in ptb_references(truths)]
     words, true_words = [text.split() for text in hypotheses], [[text.split() for text in texts] for texts in truths]
     scores = {f"Bleu_{n}": score for n, score in enumerate(bleu(words, true_words), 1)}
     scores["ROUGE_L"] = fmean(map(rouge_l, hypotheses, truths))

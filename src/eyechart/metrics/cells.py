@@ -83,4 +83,4 @@ def text_list(cell: object) -> list[str]:
 
 def options_of(row: Row) -> dict[str, str]:
     """Return the options of a multiple-choice row: its non-missing single-letter columns, in order."""
-    return {letter: as_text(row[letter]) for letter in LETTERS if not is_missing(row.get(letter))}
+    return {letter: as_text(row[letter]) for letter in LETTERS if letter in row and not is_missing(row[letter])}

@@ -127,6 +127,25 @@ def rank_scores(scores: Vectors, labels: Ints) -> LabelRanking:
     return LabelRanking(ranks.astype(np.int64), best, best_scores, own_scores, ties)
 
 
+def rank_logits(scores: Vectors, labels: Ints) -> Ints:
+    """Rank the true classes by given scores where the names of classes are not known.
+
+    Columns that are equal throughout are one candidate listed twice, as two classes of one name are: they stand in
+    column order (see `rank_labels`). Any other tie counts against the label, and so do columns that are all equal.
+    """
+    _, column, copies = distinct_rows(scores.T)
+    seen, place = Counter[int](), []
+    for number in column.tolist():
+        place.append(seen[number])
+        seen[number] += 1
+    before, twins = np.array(place, np.int64), copies[column]
+    if len(copies) == 1:
+        before, twins = np.zeros_like(before), np.ones_like(twins)
+    own = np.take_along_axis(scores, labels[:, None], axis=1)
+    tied = (scores == own).sum(axis=1) - twins[labels]
+    return np.asarray((scores > own).sum(axis=1) + tied + before[labels] + 1, np.int64)
+
+
 def predicted_classes(ranking: LabelRanking, labels: Ints) -> Ints:
     """Return the class that counts as predicted: the best one, and where the label only ties for it, another one."""
     first = ranking.top[:, 0]

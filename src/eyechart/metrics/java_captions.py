@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Sequence
 from importlib.util import find_spec
 
-from eyechart.metrics.ptb import ptb_text
+from eyechart.metrics.ptb import ptb_captions, ptb_references
 
 
 def why_not() -> str:
@@ -27,8 +27,8 @@ def score_with_java(
     from pycocoevalcap.meteor.meteor import Meteor
     from pycocoevalcap.spice.spice import Spice
 
-    results = {i: [ptb_text(text)] for i, text in enumerate(predictions)}
-    truths = {i: [ptb_text(text) for text in texts] for i, texts in enumerate(references)}
+    results = {i: [" ".join(tokens)] for i, tokens in enumerate(ptb_captions(predictions))}
+    truths = {i: [" ".join(tokens) for tokens in texts] for i, texts in enumerate(ptb_references(references))}
     scores: dict[str, float] = {}
     problems: list[str] = []
     for name, make in (("METEOR", Meteor), ("SPICE", Spice)):

@@ -11,6 +11,8 @@ from software documentation one in a hundred differs. For text full of web addre
 """
 
 import re
+from collections.abc import Sequence
+from itertools import pairwise
 
 DROPPED = frozenset({"''", "'", "``", "`", ".", "?", "!", ",", ":", "-", "--", "...", ";"})
 """The marks that COCO's evaluation removes; -LRB- and the like are on its list too but are lower case by then."""
@@ -19,6 +21,11 @@ _ABBREVIATIONS = (
     "Mr|Mrs|Ms|Dr|Prof|St|Jr|Sr|vs|etc|e\\.g|i\\.e|a\\.m|p\\.m|ft|Co|Corp|Inc|Ltd|Bros|Ave|Blvd|Rd|Mt|Capt|Col|Gen|Gov"
     "|Lt|Maj|Pres|Rep|Rev|Sen|Sgt|Adm|Cmdr|Hon|Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec|Ph\\.D"
 )
+_STARTS = (
+    "a|about|according|additionally|after|an|as|at|but|earlier|he|her|here|however|if|in|it|last|many|more|mr\\.|ms\\.|now"
+    "|once|one|other|our|she|since|so|some|such|that|the|their|then|there|these|they|this|we|what|when|while|yet|you"
+)
+"""Words that, with a capital and between spaces, begin a sentence: the full stop before them is one."""
 _SPLIT_WORDS = {
     "cannot": "can not",
     "dunno": "du n no",
@@ -49,13 +56,16 @@ _RENAMED = {
     "\u00be": "3/4",
 }
 
+_LONGEST_START = 20
+"""Characters of the next caption that are looked at; the longest of `_STARTS` has fewer."""
+
 # Tried in this order. No two unbounded parts can share characters, so time stays linear.
 _TOKEN = re.compile(
     rf"""
       https?://[^\s"<>()]+[^\s"<>().,;:!?'] | [\w.+-]{{1,64}}@[\w-]+(?:\.[\w-]+)+
     | </?[A-Za-z][^<>\s]{{0,40}}>
     | (?:{_ABBREVIATIONS})\.(?=\s|$|[,;:?!)])  | No\.(?=\s*\d)
-    | (?:[a-z]\.){{2,}} | [a-z]\.(?=\s|$)
+    | (?:[a-z]\.){{2,}} | [a-z]\.(?![^\W\d_]|\s+(?=(?-i:[A-Z]))(?:{_STARTS})\s)
     | '(?:tis|twas)\b | 'n' | '\d\ds?\b
     | '(?:s|m|d|ll|re|ve)\b
     | \d+(?::\d\d)+(?=[ap]m\b) | [ap]m\b
@@ -73,16 +83,28 @@ _TOKEN = re.compile(
 )
 
 
-def ptb_tokens(text: str) -> list[str]:
-    """Return the lower-case tokens of a caption without the punctuation that COCO's evaluation drops."""
+def ptb_tokens(text: str, following: str = "") -> list[str]:
+    """Return the lower-case tokens of a caption without the punctuation that COCO's evaluation drops.
+
+    Args:
+        text: The caption.
+        following: The caption on the next line, which decides about a full stop behind a last single letter.
+    """
     quotes = text.translate({0x2018: "`", 0x2019: "'", 0x201C: '"', 0x201D: '"'})
-    found = (_named(token.lower()) for token in _TOKEN.findall(quotes))
+    tokens = _TOKEN.finditer(f"{quotes}\n{following.lstrip()[:_LONGEST_START]}\n")
+    found = (_named(token[0].lower()) for token in tokens if token.start() < len(quotes))
     return [word for token in found for word in token.split(" ") if word not in DROPPED and word != '"']
 
 
-def ptb_text(text: str) -> str:
-    """Return the `ptb_tokens` of a caption between single spaces."""
-    return " ".join(ptb_tokens(text))
+def ptb_captions(captions: Sequence[str]) -> list[list[str]]:
+    """Return the tokens of captions that follow each other, as COCO's evaluation gives them to its tokenizer."""
+    return [ptb_tokens(text, following) for text, following in pairwise((*captions, ""))]
+
+
+def ptb_references(references: Sequence[Sequence[str]]) -> list[list[list[str]]]:
+    """Return the tokens of the captions of each image."""
+    tokens = iter(ptb_captions([text for texts in references for text in texts]))
+    return [[next(tokens) for _ in texts] for texts in references]
 
 
 def _named(token: str) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property, partial
 from typing import Any
 
 from eyechart.api import ApiClient, Budget, Retry, Secret
+from eyechart.api.prices import Price, find_price
 from eyechart.api.transport import check_api_base
 from eyechart.errors import UsageError
 from eyechart.types import ModelSpec
@@ -25,6 +26,8 @@ class Access:
     batch_size: int = 4
     """Conversations per forward pass of a local model; texts per request of a remote encoder."""
     budget: Budget = field(default_factory=Budget)
+    price: Price | None = None
+    """What its tokens cost, if that is known."""
 
     def __reduce__(self) -> tuple[object, ...]:
         """Travel to another process, which counts anew. A cap stays here: nobody could count for all of them."""
@@ -37,6 +40,12 @@ class Access:
 def access_of(spec: ModelSpec) -> Access:
     """Return how a model is reached: as its spec says, else in the usual way."""
     return spec.access or Access()
+
+
+def priced(access: Access, table: str, model: str) -> Access:
+    """Return the same access with what the model's tokens cost, by a file of prices if there is one."""
+    price = find_price(table, model)
+    return access if price is None else replace(access, price=price)
 
 
 def used_by(spec: ModelSpec) -> dict[str, int]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from eyechart.io.files import cache_root, write_cached
 from eyechart.types import ModelCard, ModelSpec, digest_json
 
-FORM = 4
+FORM = 5
 """Raised when a card gets other fields, or when what it says means something else."""
 MAX_BYTES = 1 << 20
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from eyechart.errors import ModelError, UsageError, first_line, missing_extra, unknown_name
+from eyechart.io.hub_cache import cached_snapshot
 from eyechart.models.family import check_path
 from eyechart.models.identity import OTHER_FORMATS, content_identity
 from eyechart.types import ModelSpec
@@ -127,11 +128,7 @@ def cached_folder(repository: str, cache: str | None = None, revision: str | Non
         return None
     from huggingface_hub.constants import HF_HUB_CACHE
 
-    root = Path(cache or HF_HUB_CACHE) / f"models--{repository.replace('/', '--')}"
-    pointer = root / "refs" / (revision or "main")
-    commit = pointer.read_text(encoding="utf-8").strip() if pointer.is_file() else revision or ""
-    folder = root / "snapshots" / commit
-    return folder if commit and folder.is_dir() else None
+    return cached_snapshot("models", repository, cache or HF_HUB_CACHE, revision)
 
 
 def _in_modelscope_cache(name: str, spec: ModelSpec) -> Path | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -95,9 +96,14 @@ def holds_weights(name: str) -> bool:
 
 
 def open_clip_names() -> frozenset[str]:
-    """Return the architectures that the installed open_clip knows, without importing it."""
-    library = find_spec("open_clip")
-    return _architectures(Path(library.origin)) if library is not None and library.origin is not None else frozenset()
+    """Return the architectures that the installed open_clip knows, without importing it.
+
+    If it has been imported, those that were added since (``open_clip.add_model_config``) are among them.
+    """
+    library, loaded = find_spec("open_clip"), sys.modules.get("open_clip")
+    if library is None or library.origin is None:
+        return frozenset()
+    return _architectures(Path(library.origin)) | frozenset(loaded.list_models() if loaded else ())
 
 
 @dataclass(frozen=True)

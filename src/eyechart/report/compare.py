@@ -9,7 +9,7 @@ from eyechart.errors import UsageError
 from eyechart.report.means import align, in_common, rows_of
 from eyechart.report.pairing import UNPAIRABLE, RecordsCache, differences
 from eyechart.report.records import RecordColumns
-from eyechart.report.table import BenchmarkColumn, Column, ResultTable, fewer_than_listed
+from eyechart.report.table import BenchmarkColumn, Column, ResultTable, lost_samples
 from eyechart.report.tests import FUNCTIONS, LEVEL, PairedOutcome, paired_test
 from eyechart.stats import holm
 from eyechart.types import Metric
@@ -109,7 +109,7 @@ def compare_column(table: ResultTable, column: Column, pair: tuple[int, int], ca
     paired = (_by_means(sides) or _by_function(sides)) if len(sides) == len(pair) else None
     if paired is None:
         return None
-    fewer = [", ".join(fewer_than_listed(table.cells[model, column.benchmark].result)) for model in pair]
+    fewer = [", ".join(lost_samples(table.cells[model, column.benchmark].result)) for model in pair]
     return Difference(
         table.benchmarks[column.benchmark],
         column.metric,

@@ -13,7 +13,7 @@ from eyechart.io.cells import csv_text, one_line
 from eyechart.report.averages import AVERAGES, average
 from eyechart.report.load import Found
 from eyechart.report.pairing import differing
-from eyechart.report.table import Column, ResultTable, best_of, fewer_than_listed
+from eyechart.report.table import Column, ResultTable, best_of, lost_samples
 from eyechart.results import IDENTITY
 
 Cell = str | float | None
@@ -31,14 +31,16 @@ class Grid:
 
 
 def result_rows(found: Sequence[Found], *, intervals: bool = False) -> Grid:
-    """One row per result: identity first, then ``model_fullname``, then every metric in sorted order.
+    """One row per result: identity first, then ``model_fullname``, then every metric in sorted order, then truths.
 
     The names are those of CLIP_benchmark's ``benchmark.csv``, whose order changes from run to run; here it is fixed.
     """
     names = sorted({name for item in found for name in item.result.values})
+    truths = sorted({name for item in found for name, fact in item.result.facts.items() if isinstance(fact, bool)})
     header = [*IDENTITY, "model_fullname"]
     for name in names:
         header += [name, f"{name}_low", f"{name}_high"] if intervals else [name]
+    header += truths
     rows = []
     for item in found:
         result = item.result
@@ -47,6 +49,7 @@ def result_rows(found: Sequence[Found], *, intervals: bool = False) -> Grid:
             metric = result.values.get(name)
             cells = (metric.value, metric.low, metric.high) if metric else (None, None, None)
             row += cells if intervals else cells[:1]
+        row += [fact if isinstance(fact := result.facts.get(name), bool) else None for name in truths]
         rows.append(tuple(row))
     return Grid(tuple(header), tuple(rows))
 
@@ -69,9 +72,9 @@ def matrix(table: ResultTable, columns: Sequence[Column], *, how: str = "plain",
 
 def _over_fewer(table: ResultTable, columns: Sequence[Column]) -> list[str]:
     def fewer(m: int, b: int) -> list[str]:
-        return fewer_than_listed(table.cells[m, b].result)
+        return lost_samples(table.cells[m, b].result)
 
-    return _caution("Over fewer samples than listed", table, columns, fewer)
+    return _caution("With lost samples", table, columns, fewer)
 
 
 def not_comparable(table: ResultTable, columns: Sequence[Column]) -> list[str]:
@@ -179,7 +182,7 @@ def _texts(grid: Grid, escape: Callable[[str], str], strong: str) -> list[list[s
     def text(cell: Cell) -> str:
         if cell is None:
             return ""
-        return escape(cell if isinstance(cell, str) else f"{cell:.4f}")
+        return escape(str(cell) if isinstance(cell, str | bool) else f"{cell:.4f}")
 
     return [
         [strong.format(text(cell)) if (r, c) in grid.best else text(cell) for c, cell in enumerate(row)]

@@ -10,11 +10,13 @@ from typing import Any
 from eyechart.errors import ResultError, UsageError
 from eyechart.io.files import TEMPORARY
 from eyechart.io.progress_file import PROGRESS_PREFIX
-from eyechart.io.untrusted import DAMAGED, parse_json
+from eyechart.io.untrusted import DAMAGED
 from eyechart.report import peers
-from eyechart.results import Result, result_from_dict
+from eyechart.results import Result, parse_documents, result_from_dict
 
 OURS = "eyechart"
+Read = tuple[list[tuple[Result, str]], tuple[str, ...]]
+"""Results with the tools that wrote them, and what is wrong with lines that cannot be read."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Skipped:
-    """A file in a folder that could not be used, and why."""
+    """A file in a folder, or a line of a file, that could not be used, and why."""
 
     path: Path
     reason: str
@@ -60,7 +62,9 @@ def load_results(arguments: Sequence[str | Path]) -> Loaded:
                 continue
             seen.add(file.resolve())
             try:
-                found += [Found(result, origin, str(argument)) for result, origin in read_any(file)]
+                results, damaged = read_any(file)
+                found += [Found(result, origin, str(argument)) for result, origin in results]
+                skipped += [Skipped(file, reason) for reason in damaged]
             except ResultError as error:
                 if not path.is_dir():
                     raise
@@ -74,8 +78,8 @@ def load_results(arguments: Sequence[str | Path]) -> Loaded:
     return Loaded(tuple(found), tuple(skipped))
 
 
-def read_any(path: Path) -> list[tuple[Result, str]]:
-    """Read all results of one file with the name of the tool that wrote it.
+def read_any(path: Path) -> Read:
+    """Read all results of one file with the name of the tool that wrote it, and what is wrong with damaged lines.
 
     Raises:
         ResultError: If it is not a result file of a known form.
@@ -85,14 +89,14 @@ def read_any(path: Path) -> list[tuple[Result, str]]:
         raise ResultError(f"{path} is not a result file.", advice=f"Known forms: {', '.join(sorted(_READERS))}.")
     try:
         with path.open(encoding="utf-8-sig", newline="") as stream:  # line ends inside of cells stay as they are
-            results = reader(path, stream.read())
+            results, damaged = reader(path, stream.read())
     except OSError as error:
         raise ResultError(f"Cannot read {path} ({error.strerror}).") from error
     except UnicodeDecodeError as error:
         raise ResultError(f"{path} is not a text file ({error.reason}).") from error
     if not results:
         raise ResultError(f"{path} holds no results.")
-    return results
+    return results, damaged
 
 
 def result_files(path: Path) -> Iterator[Path]:
@@ -114,27 +118,14 @@ def _is_part(file: Path) -> bool:
     return lines or file.name.startswith((TEMPORARY, PROGRESS_PREFIX))
 
 
-def _read_json(path: Path, text: str) -> list[tuple[Result, str]]:
-    """One JSON object; or several, one per line, as tools that append to their output write them."""
-    try:
-        return [_from_object(parse_json(text), path)]
-    except ValueError as error:
-        if sum(bool(line.strip()) for line in text.split("\n")) < 2:
-            raise ResultError(
-                f"{path} is not valid JSON ({error}).", advice="It may be half-written: delete it and run again."
-            ) from error
-        return _read_lines(path, text)
+def _read_json(path: Path, text: str) -> Read:
+    """One JSON object; or several, one per line."""
+    found = parse_documents(text, path)
+    return [_from_object(body, path) for body in found.bodies], found.damaged
 
 
-def _read_lines(path: Path, text: str) -> list[tuple[Result, str]]:
-    results = []
-    for number, line in enumerate(text.split("\n"), 1):
-        if line.strip():
-            try:
-                results.append(_from_object(parse_json(line), path))
-            except ValueError as error:
-                raise ResultError(f"{path}, line {number}: not valid JSON ({error}).") from error
-    return results
+def _read_csv(path: Path, text: str) -> Read:
+    return peers.read_csv(path, text), ()
 
 
 def _from_object(body: Any, path: Path) -> tuple[Result, str]:
@@ -155,8 +146,4 @@ def _from_object(body: Any, path: Path) -> tuple[Result, str]:
     raise ResultError(f"{path} is not a result file.", advice="A result has the keys dataset, model, task, metrics.")
 
 
-_READERS: dict[str, Callable[[Path, str], list[tuple[Result, str]]]] = {
-    ".json": _read_json,
-    ".jsonl": _read_lines,
-    ".csv": peers.read_csv,
-}
+_READERS: dict[str, Callable[[Path, str], Read]] = {".json": _read_json, ".jsonl": _read_json, ".csv": _read_csv}

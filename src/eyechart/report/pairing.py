@@ -26,12 +26,20 @@ ASPECTS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "training": (
         ("data", "other_splits"),
         *(("job", "settings", name) for name in ("train_split", "val_split", "val_proportion", "folds", "fewshot_k")),
-        *(("job", "settings", name) for name in ("seed", "knn_k", "normalize", "fewshot_epochs", "fewshot_lr")),
+        *(
+            ("job", "settings", name)
+            for name in ("seed", "knn_k", "normalize", "fewshot_epochs", "fewshot_lr", "fewshot_draw")
+        ),
         ("job", "settings", "batch_size"),
     ),
     "metric": (("job", "settings", "metric"),),
     "task version": (("job", "settings", "task_version"),),
-    "judge": (("job", "others", "judge"), ("job", "settings", "judge"), ("job", "settings", "judge_fallback")),
+    "judge": (
+        ("job", "others", "judge"),
+        *(("job", "others", f"judge_{number}") for number in range(2, 10)),
+        *(("job", "settings", name) for name in ("judge", "judge_fallback", "judge_repeats")),
+    ),
+    "judge prompt": (("details", "judge", "prompt", "digest"),),
     "extractor": (("job", "settings", "extractor"),),
 }
 """What must be the same, and where a result tells it."""

@@ -71,7 +71,8 @@ def _from_table_row(row: Row, path: Path) -> Result:
     bounded = sorted(key for key in numbers if f"{key}_low" in numbers and f"{key}_high" in numbers)
     bounds = {f"{key}_{end}" for key in bounded for end in ("low", "high")}
     body: dict[str, Any] = {key: row[key] for key in IDENTITY if row.get(key)}
-    body["metrics"] = {key: value for key, value in numbers.items() if key not in bounds}
+    truths = {key: text == "True" for key, text in cells.items() if text in ("True", "False")}
+    body["metrics"] = {key: value for key, value in numbers.items() if key not in bounds} | truths
     body["intervals"] = {key: (numbers[f"{key}_low"], numbers[f"{key}_high"]) for key in bounded}
     return result_from_dict(body, path)
 

@@ -32,7 +32,7 @@ _NUMBERS: Mapping[RecordForm, tuple[str, ...]] = {
     "ranking": ("rank",),
     "question": ("correct",),
 }
-_NAMES: Mapping[RecordForm, tuple[str, ...]] = {"ranking": ("query", "image")}
+_NAMES: Mapping[RecordForm, tuple[str, ...]] = {"ranking": ("query", "image"), "question": ("category",)}
 """The fields that the page's view of a form reads."""
 _NEEDED: Mapping[RecordForm, tuple[str, ...]] = {"label": ("label",), "ranking": ("query",)}
 """Those without which there is no view."""

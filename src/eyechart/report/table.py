@@ -221,11 +221,22 @@ def best_of(values: Sequence[float | None], *, lower: bool = False) -> list[int]
     return [i for i, value in enumerate(values) if value == top]
 
 
-def fewer_than_listed(result: Result) -> list[str]:
-    """Say how many samples the numbers of a result are not about, and why."""
+AS_WRONG = "counted as wrong"
+
+
+def lost_samples(result: Result) -> list[str]:
+    """Say how many samples were lost, and why; where they count as wrong, what they could make of the first number."""
     failed = max(result.counts.get("failed", 0), len(result.failures))
     others = {key.replace("_", " "): result.counts.get(key, 0) for key in ("left_out", "unreadable")}
-    return [f"{count} {word}" for word, count in {"failed": failed, **others}.items() if count > 0]
+    lost = [f"{count} {word}" for word, count in {"failed": failed, **others}.items() if count > 0]
+    for name in (*result.primary, *result.values):
+        metric = result.values[name]
+        if metric.if_wrong is not None and metric.if_right is not None:
+            return [
+                *lost,
+                f"{AS_WRONG}: {name} {metric.if_wrong:.4f} if all are wrong, {metric.if_right:.4f} if right",
+            ]
+    return lost
 
 
 def natural(text: str) -> list[tuple[int, str]]:

@@ -55,6 +55,20 @@ def paired_precision(first: Floats, second: Floats, present: Truth) -> PairedOut
     return _outcome(stats.paired_average_precision(second, first, present, level=LEVEL))
 
 
+def paired_precision_of_all(first: Floats, second: Floats, present: Truth) -> PairedOutcome:
+    """Compare mean average precision where a class without positives counts 0."""
+    return _outcome(stats.paired_average_precision(second, first, present, level=LEVEL), _share_judged(present))
+
+
+def precision_of_all(scores: Floats, present: Truth) -> float:
+    """Return mean average precision where a class without positives counts 0."""
+    return _share_judged(present) * stats.mean_average_precision(scores, present)
+
+
+def _share_judged(present: Truth) -> float:
+    return float(np.asarray(present).any(axis=0).mean())
+
+
 def _outcome(found: stats.PairedTest, scale: float = 1.0) -> PairedOutcome:
     low = high = detectable = None
     if found.interval is not None:
@@ -76,5 +90,6 @@ class RecordFunction:
 
 FUNCTIONS: Mapping[str, RecordFunction] = {
     "mean_average_precision": RecordFunction(stats.mean_average_precision, paired_precision),
+    "mean_average_precision_of_all_classes": RecordFunction(precision_of_all, paired_precision_of_all),
 }
 """By the name that results give it."""

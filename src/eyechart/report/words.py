@@ -77,5 +77,5 @@ def _notes(lines: Sequence[Difference]) -> list[str]:
             notes.append(f"{name}: {line.left_out} samples that only one of the two has a number for were left out.")
         fewer = " and ".join(f"{side} {text}" for side, text in zip("AB", line.fewer, strict=True) if text)
         if fewer:
-            notes.append(f"{name}: fewer samples than listed: {fewer}.")
+            notes.append(f"{name}: lost samples: {fewer}.")
     return notes

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from eyechart.provenance import provenance
+from eyechart.provenance import provenance, without_secret_values
 from eyechart.results.result import Result
 from eyechart.types import DatasetInfo, Job, Metric, ModelCard, Notice, Outcome, RecordForm
 
@@ -71,7 +71,7 @@ def make_result(done: Done) -> Result:
             "digest": job.digest,
             "identity": dict(done.identity),
             "settings": dict(job.settings),
-            "others": {part: spec.what for part, spec in job.others.items()},
+            "others": {part: without_secret_values(spec.what) for part, spec in job.others.items()},
             "on_error": job.on_error,
             "model_type": job.model.family,
             "reader": job.dataset.reader,

@@ -24,5 +24,5 @@ def check_complete(result: Result, min_success: float) -> IncompleteError | None
         f"{result.dataset}: {lost} of {listed} samples are lost ({', '.join(parts)}): the share of the others is "
         f"{1 - lost / listed:.4f}, below {min_success:g}.{first}",
         advice=f"What there is was saved in {result.path}: run the same again to try only what is missing, or accept "
-        "a smaller share (--min-success, min_success).",
+        "a smaller share (--min-success).",
     )

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from eyechart.errors import ResultError
 from eyechart.io.untrusted import parse_json
-from eyechart.results.files import read_result, records_file
+from eyechart.results.files import find_result, read_documents, read_result, records_file
+from eyechart.results.lines import identity_of
 from eyechart.results.result import Result
 from eyechart.types import Job
 
@@ -22,9 +23,11 @@ def is_done(job: Job, now: Mapping[str, str | None]) -> tuple[Result | None, str
         now: What the job would be made from now: the identities of settings, model, data and code.
     """
     try:
-        result = read_result(job.output)
+        result = find_result(job.output, job.names) if job.append else read_result(job.output)
     except ResultError as error:
         return None, error.message
+    if result is None:
+        return None, ""
     why = _why_not(result, now)
     return (None, f"{job.output} {why}") if why else (result, "")
 
@@ -53,20 +56,35 @@ def check_owner(job: Job) -> None:
         ResultError: If the output holds such a thing.
     """
     try:
-        other = read_result(job.output)
+        found = read_documents(job.output)
     except ResultError:
         if job.output.is_file() and _is_foreign(job.output.read_bytes()):
-            raise ResultError(
-                f"{job.output} is no result of {job.title}, and is not written over.",
-                advice="Choose another --output, or move that file.",
-            ) from None
+            raise _foreign(job) from None
         return  # none there, or one that is damaged
-    names = (job.dataset.name, job.label or job.model.name, job.model.pretrained, job.task, job.dataset.language)
-    if other.identity != names:
+    if not all(isinstance(body, dict) and {"dataset", "metrics"} <= body.keys() for body in found.bodies):
+        raise _foreign(job)
+    if job.append:
+        if not found.by_line:
+            raise ResultError(
+                f"{job.output} holds a result over several lines: none can be added.",
+                advice="Choose another --output, or move that file.",
+            )
+        return
+    others = [names for body in found.bodies if (names := identity_of(body)) != job.names]
+    if others:
         raise ResultError(
-            f"{job.output} holds the result of {' '.join(filter(None, other.identity))}, not of {job.title}.",
-            advice="Put {dataset}, {model}, {pretrained}, {language} or {task} into --output, or move that file.",
+            f"{job.output} holds the result of {' '.join(filter(None, others[0]))}, not of {job.title}, and is not "
+            "written over.",
+            advice="Put {dataset}, {model}, {pretrained}, {language} or {task} into --output, move that file, or keep "
+            "several results in one file: --append.",
         )
+
+
+def _foreign(job: Job) -> ResultError:
+    return ResultError(
+        f"{job.output} is no result of {job.title}, and is not written over.",
+        advice="Choose another --output, or move that file.",
+    )
 
 
 def _is_foreign(content: bytes) -> bool:

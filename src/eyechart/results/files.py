@@ -1,8 +1,9 @@
-"""Result files: one JSON with the numbers and where they came from, one JSON-lines file with a record per sample."""
+"""Result files: JSON with the numbers and where they came from, and a JSON-lines file with a record per sample."""
 
 from __future__ import annotations
 
 import hashlib
+import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,8 @@ from typing import Any
 from eyechart.errors import ResultError
 from eyechart.io.files import atomic_file, write_atomic
 from eyechart.io.json_text import to_json
-from eyechart.io.untrusted import json_lines, read_json
+from eyechart.io.untrusted import MAX_JSON, json_lines, read_text
+from eyechart.results.lines import Documents, append_line, identity_of, parse_documents
 from eyechart.results.parse import checksum, result_from_dict, result_to_dict
 from eyechart.results.result import Result
 
@@ -21,9 +23,20 @@ def records_path(output: Path) -> Path:
     return output.with_name(f"{output.name.removesuffix('.json')}.records.jsonl")
 
 
-def write_result(result: Result, records: Iterable[Mapping[str, Any]], output: Path) -> Result:
-    """Write the records, then the result that names them; each file appears whole or not at all."""
-    target = records_path(output)
+def write_result(
+    result: Result, records: Iterable[Mapping[str, Any]], output: Path, *, place: Path | None = None
+) -> Result:
+    """Write the records, then the result that names them; each file appears whole or not at all.
+
+    Args:
+        result: What was measured.
+        records: One for each sample.
+        output: The result's own file; or, with ``place``, a file to which the result is added as a line.
+        place: Where the result would be if it were alone: its records are named after that.
+    """
+    # What a line names is never written over: the line would stand beside records that it was not made of.
+    unique = f"{place.name.removesuffix('.json')}.{secrets.token_hex(4)}.json" if place else output.name
+    target = records_path(output.with_name(unique))
     digest, count, size = hashlib.sha256(), 0, 0
     try:
         with atomic_file(target) as stream:
@@ -32,11 +45,18 @@ def write_result(result: Result, records: Iterable[Mapping[str, Any]], output: P
                 digest.update(line)
                 stream.write(line)
                 count, size = count + 1, size + len(line)
-            _retire(output, digest.hexdigest())
+            if place is None:
+                _retire(output, digest.hexdigest())
         body = result_to_dict(result)
         body["records"] |= {"file": target.name, "count": count, "sha256": digest.hexdigest(), "bytes": size}
         body["checksum"] = checksum(body)
-        write_atomic(output, (to_json(body, indent=1) + "\n").encode("utf-8", "backslashreplace"))
+        if place is None:
+            write_atomic(output, (to_json(body, indent=1) + "\n").encode("utf-8", "backslashreplace"))
+        else:
+            older = _records_of(output, result.identity)
+            append_line(output, to_json(body).encode("utf-8", "backslashreplace"))
+            if older:
+                older.unlink(missing_ok=True)
     except OSError as error:
         raise ResultError(
             f"Cannot write the result {output} ({error.strerror}).",
@@ -58,19 +78,53 @@ def _retire(output: Path, digest: str) -> None:
         output.unlink(missing_ok=True)
 
 
+def _records_of(output: Path, identity: tuple[str, ...]) -> Path | None:
+    """Return where the records of a line are that another line is going to replace."""
+    try:
+        found = find_result(output, identity)
+    except ResultError:
+        return None
+    return records_file(found) if found else None
+
+
+def find_result(path: Path, identity: tuple[str, ...]) -> Result | None:
+    """Return the result of a model on a benchmark from a file of several, or None if it has none.
+
+    Raises:
+        ResultError: If the file cannot be read, or the result is damaged.
+    """
+    found = (body for body in reversed(read_documents(path).bodies) if _is_result(body))
+    body = next((body for body in found if identity_of(body) == identity), None)
+    return result_from_dict(body, path) if body else None
+
+
 def read_result(path: str | Path) -> Result:
     """Read one result file: ours, or one that CLIP_benchmark or EvalScope wrote.
 
     Raises:
-        ResultError: If it is not valid JSON (a half-written file) or not a result.
+        ResultError: If it is not valid JSON (a half-written file), not a result, or holds several.
     """
     path = Path(path)
-    body = read_json(path, ResultError)
-    if not isinstance(body, dict) or not isinstance(body.get("metrics"), dict) or "dataset" not in body:
+    found = read_documents(path)
+    if len(found.bodies) > 1 or found.damaged:
+        raise ResultError(
+            f"{path} holds {len(found.bodies)} results, one a line.", advice="eyechart.load_results reads all of them."
+        )
+    (body,) = found.bodies
+    if not _is_result(body):
         raise ResultError(
             f"{path} is not a result file.", advice="A result has the keys dataset, model, task, metrics."
         )
     return result_from_dict(body, path)
+
+
+def read_documents(path: Path) -> Documents:
+    """Read the JSON objects of a result file: one, or one a line."""
+    return parse_documents(read_text(path, ResultError, MAX_JSON), path)
+
+
+def _is_result(body: object) -> bool:
+    return isinstance(body, dict) and isinstance(body.get("metrics"), dict) and "dataset" in body
 
 
 def records_file(result: Result) -> Path | None:

@@ -14,9 +14,10 @@ from typing import Any
 from eyechart.errors import ResultError
 from eyechart.io.json_text import plain
 from eyechart.io.untrusted import DAMAGED, is_number
+from eyechart.results.lines import identity_of
 from eyechart.results.older import as_values, form_of, measures_of
 from eyechart.results.result import IDENTITY, Result
-from eyechart.types import MeanOf, Metric, digest_json
+from eyechart.types import Fact, MeanOf, Metric, digest_json
 
 SCHEMA = 2
 _PLAIN = ("counts", "notices", "failures", "details", "model_card", "data", "provenance", "job", "records")
@@ -24,7 +25,7 @@ _LISTS = ("notices", "failures")
 _MAPPINGS = tuple(key for key in _PLAIN if key not in _LISTS)
 _OLD = ("intervals", "chance")
 """Keys of version 0.1, which ``metric_values`` replace."""
-_OURS = frozenset({"metrics", "metric_values", "schema", "checksum", *IDENTITY, *_PLAIN, *_OLD})
+_OURS = frozenset({"metrics", "metric_values", "facts", "schema", "checksum", *IDENTITY, *_PLAIN, *_OLD})
 
 
 def result_to_dict(result: Result) -> dict[str, Any]:
@@ -38,6 +39,7 @@ def result_to_dict(result: Result) -> dict[str, Any]:
         "language": result.language,
         **result.extra,
         "metric_values": {name: metric_to_dict(metric) for name, metric in result.values.items()},
+        **({"facts": dict(result.facts)} if result.facts else {}),
         **{key: getattr(result, key) for key in _PLAIN},
         "schema": SCHEMA,
     }
@@ -58,7 +60,7 @@ def result_from_dict(body: Mapping[str, Any], path: Path) -> Result:
     Raises:
         ResultError: If a part is of another kind than ours are: whoever reads the result later relies on that.
     """
-    wrong = [key for key in (*_MAPPINGS, *_OLD, "metric_values") if not isinstance(body.get(key, {}), Mapping)]
+    wrong = [key for key in (*_MAPPINGS, *_OLD, "metric_values", "facts") if not isinstance(body.get(key, {}), Mapping)]
     wrong += [key for key in _LISTS if not _is_list_of_mappings(body.get(key, []))]
     try:
         if wrong:
@@ -70,8 +72,7 @@ def result_from_dict(body: Mapping[str, Any], path: Path) -> Result:
 
 
 def _from_dict(body: Mapping[str, Any], path: Path) -> Result:
-    facts = {key: value for key, value in body["metrics"].items() if isinstance(value, bool | str)}
-    names: dict[str, Any] = {key: str(body.get(key, "en" if key == "language" else "")) for key in IDENTITY}
+    names: dict[str, Any] = dict(zip(IDENTITY, identity_of(body), strict=True))
     plain = {key: body[key] for key in _PLAIN if key in body}
     for key in _LISTS:
         plain[key] = tuple(body.get(key, ()))
@@ -83,7 +84,7 @@ def _from_dict(body: Mapping[str, Any], path: Path) -> Result:
     return Result(
         **names,
         values=_values(body),
-        facts=facts,
+        facts=_facts(body),
         **plain,
         extra={key: value for key, value in body.items() if key not in _OURS},
         path=path,
@@ -91,9 +92,17 @@ def _from_dict(body: Mapping[str, Any], path: Path) -> Result:
     )
 
 
+def _facts(body: Mapping[str, Any]) -> dict[str, Fact]:
+    """Read what stands among the metrics and is none; what is no number cannot be one."""
+    named = body.get("facts", {})
+    return {key: value for key, value in body["metrics"].items() if key in named or isinstance(value, bool | str)}
+
+
 def _values(body: Mapping[str, Any]) -> dict[str, Metric]:
     """Read the metrics; the plain numbers are what counts, should somebody have changed one of the two by hand."""
-    given = {str(key): float(value) for key, value in body["metrics"].items() if type(value) in (int, float)}
+    facts = _facts(body)
+    found = {key: value for key, value in body["metrics"].items() if key not in facts}
+    given = {str(key): float(value) for key, value in found.items() if type(value) in (int, float)}
     numbers = {key: value for key, value in given.items() if math.isfinite(value)}
     if "metric_values" not in body:
         return as_values(numbers, body)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from eyechart.types import Metric
+from eyechart.types import Fact, Metric
 
 IDENTITY = ("dataset", "model", "pretrained", "task", "language")
 """The keys that say what a result is of."""
@@ -23,8 +23,8 @@ class Result:
     task: str
     language: str
     values: Mapping[str, Metric]
-    facts: Mapping[str, str | bool] = field(default_factory=dict)
-    """What a task reports that is no number (save_path, ...); in the file it stands among the metrics."""
+    facts: Mapping[str, Fact] = field(default_factory=dict)
+    """What a task reports that is no metric (save_path, ...); in the file it stands among the metrics, too."""
     counts: Mapping[str, int] = field(default_factory=dict)
     """How many samples were listed, scored and failed."""
     notices: tuple[Mapping[str, Any], ...] = ()

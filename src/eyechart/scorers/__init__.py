@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from eyechart.datasets.questions.benchmarks import QuestionBenchmark
 from eyechart.plugins import Registry
+from eyechart.scorers.parts import of_parts
 from eyechart.scorers.scorer import Scorer
 
 _FILES = {
-    "choice": "choice mmmu mmvp mmt hrbench",
+    "choice": "choice mmmu mmvp mmt hrbench number_or_choice",
     "circular": "circular",
     "yes_no": "yes_no mme pope hallusion amber vsr",
+    "choices.logicvista": "logicvista",
     "naturalbench": "naturalbench",
     "open": "open",
     "contains": "ocrbench mtvqa",
@@ -18,6 +20,7 @@ _FILES = {
     "graded": "graded mmvet",
     "llavabench": "llavabench",
     "dialogue": "dialogue",
+    "rule": "rule verdict extracted",
 }
 """The scorers of each file of this package; their objects have the same names, in capitals."""
 SCORERS = Registry(
@@ -30,5 +33,7 @@ SCORERS = Registry(
 
 def scorer_of(benchmark: QuestionBenchmark, extractor: str = "vlmeval") -> Scorer:
     """Return how a benchmark's answers become numbers."""
+    if benchmark.parts:
+        return of_parts(benchmark, extractor, scorer_of)
     scorer: Scorer = SCORERS.load(benchmark.scorer)(benchmark, extractor)
     return scorer

@@ -7,7 +7,8 @@ from statistics import fmean
 
 from eyechart.metrics.cells import Row, options_of
 from eyechart.metrics.circular import can_rotate, question_of, row_index
-from eyechart.scorers.choice import ChoiceScorer, Table, report_acc
+from eyechart.scorers.choice import ChoiceScorer
+from eyechart.scorers.choices.accuracy import Table, report_acc
 from eyechart.scorers.scorer import UNDECIDED, Score
 from eyechart.scorers.tables import Rows, all_right, grouped, need
 from eyechart.types import Notice
@@ -52,7 +53,7 @@ class CircularScorer(ChoiceScorer):
         groups = grouped(rows, question_of).values()
         count = sum(can_rotate(members[0]) and len(members) < len(options_of(members[0])) for members in groups)
         text = f"{count} questions lack rotations of their options (rows that are missing): they are easier."
-        return [Notice("missing_rotations", count, text)] if count else []
+        return [*super().notices(rows), *([Notice("missing_rotations", count, text)] if count else [])]
 
     def chance(self, rows: Rows) -> float | None:
         """Return the accuracy of guessing every rotation right."""

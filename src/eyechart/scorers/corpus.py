@@ -1,10 +1,11 @@
 """Scores that only a whole set has: captions and restored words."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from operator import itemgetter
 from statistics import fmean
+from typing import Any
 
 from eyechart.metrics.captions import score_captions
 from eyechart.metrics.cells import Row, as_text, text_list
@@ -29,8 +30,8 @@ def vcr(rows: Iterable[Row], language: str = "en") -> dict[str, float]:
     return {"Exact_Match": fmean(exact), "Jaccard": fmean(jaccard)}
 
 
-def captions(rows: Iterable[Row]) -> dict[str, float]:
-    """Return BLEU, ROUGE-L and CIDEr of all captions, times 100.
+def captions(rows: Iterable[Row]) -> dict[str, Any]:
+    """Return BLEU for one to four words, ROUGE-L and CIDEr of all captions, times 100.
 
     A caption that is ``lost`` is empty and scores 0 in ROUGE-L and CIDEr, which are means. BLEU is none: it would
     hardly notice that a long caption is missing, so it is multiplied by the share that is not lost.
@@ -39,7 +40,14 @@ def captions(rows: Iterable[Row]) -> dict[str, float]:
     said = [as_text(row.get("prediction")) for row in found]
     scores = score_captions(said, [text_list(row["answer"]) for row in found])
     share = fmean(not row.get("lost") for row in found)
-    return {name: score * (share if name.startswith("Bleu") else 1) for name, score in scores.items()}
+    bleu = [share * scores.pop(f"Bleu_{i}") for i in range(1, 5)]
+    return {"Bleu": bleu, **scores}
+
+
+def caption_numbers(table: Mapping[str, Any]) -> dict[str, float]:
+    """Give each BLEU a name of its own."""
+    bleu = {f"Bleu_{i}": value for i, value in enumerate(table["Bleu"], 1)}
+    return bleu | {name: value for name, value in table.items() if name != "Bleu"}
 
 
 @dataclass(frozen=True)
@@ -65,6 +73,8 @@ class CorpusScorer(Scorer):
         return {"prediction": score.extracted, "lost": score.rule in (CUT, FAILED) and not score.extracted}
 
 
-CAPTION = partial(CorpusScorer, perfect=itemgetter(0), arrange=captions, numbers=dict, points=True, primary="CIDEr")
+CAPTION = partial(
+    CorpusScorer, perfect=itemgetter(0), arrange=captions, numbers=caption_numbers, points=True, primary="CIDEr"
+)
 VCR = partial(CorpusScorer, arrange=vcr, numbers=dict, primary="Exact_Match")
 VCR_ZH = partial(VCR, arrange=partial(vcr, language="zh"))

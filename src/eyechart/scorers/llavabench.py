@@ -29,7 +29,7 @@ class LlavabenchScorer(GradedScorer):
     """LLaVABench: grades, and their sum relative to GPT-4's."""
 
     form = "compare"
-    reference = "gpt4_ans"
+    answer_column = "gpt4_ans"
 
     def judged(self, row: Row, verdict: tuple[float, float]) -> Score:
         """Take a tenth of the second grade as the score."""

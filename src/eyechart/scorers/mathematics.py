@@ -3,6 +3,7 @@
 A row has the columns of its TSV file, what was extracted (`res`), how (`log`) and its `score`. Percentages.
 """
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -11,6 +12,7 @@ from typing import Any
 from eyechart.metrics.answers import infer_choice
 from eyechart.metrics.cells import LETTERS, Row, as_score, as_text, text_list
 from eyechart.metrics.texts.math_answers import math_equal
+from eyechart.metrics.texts.math_text import boxed, plain_expression
 from eyechart.scorers.judging.replies import NO_ANSWER
 from eyechart.scorers.scorer import DIFFERENT, JUDGE, UNDECIDED, Score, Scorer
 from eyechart.scorers.tables import Rows, need
@@ -20,6 +22,7 @@ PREFETCHED = "Prefetch succeed"
 
 LONGEST_VALUE = 3
 """Words of an answer that is a value as it stands; a longer one is a solution, from which nobody has read anything."""
+_BARE = re.compile(r"[-+]?\d+(?:\.\d*)?")
 MathTable = list[dict[str, object]]
 
 
@@ -34,13 +37,17 @@ def mathvista_read(row: Row, column: str = "prediction") -> str | float | None:
     """
     response = row.get(column)
     if as_text(row.get("question_type")) == "multi_choice":
-        return infer_choice(response, _choices(row))
+        return _option(response, _choices(row))
     convert = _MATHVISTA_TYPES.get(as_text(row.get("answer_type")), _plain)
     try:
         value, target = convert(response), convert(row.get("answer"))
     except ValueError:
-        return None
-    return value if value == target else None
+        value, target = "", None
+    if value == target:
+        return value
+    # A bare number of the other type, 14.0 for 14, is left to the judge, as VLMEvalKit does.
+    written = not _BARE.fullmatch(as_text(response).strip())
+    return as_text(row.get("answer")) if written and math_equal(response, row.get("answer")) else None
 
 
 def _integer(value: object) -> int:
@@ -83,8 +90,16 @@ def mathvision_read(row: Row, column: str = "prediction") -> str | None:
     """Read a MathVision answer by rule: an option's letter (right or wrong), or the answer if it is the target."""
     choices, response = _choices(row), row.get(column)
     if choices:
-        return infer_choice(response, choices)
+        return _option(response, choices)
     return as_text(response) if math_equal(response, row.get("answer")) else None
+
+
+def _option(response: object, choices: dict[str, object]) -> str | None:
+    r"""Read an option's letter, also from the last box: ``\boxed{\text{B}}``."""
+    box = boxed(as_text(response))
+    return infer_choice(response, choices) or (
+        infer_choice(plain_expression(box[-1]).upper(), choices) if box else None
+    )
 
 
 def mathvision_hit(row: Row) -> bool:

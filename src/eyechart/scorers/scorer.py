@@ -37,8 +37,8 @@ class Score:
     rule: str
     correct: float | None
     """From 0 to 1; None where only the whole set has a score."""
-    grades: Mapping[str, float] | None = None
-    """A judge's grades in several respects, where there are such."""
+    grades: Mapping[str, Any] | None = None
+    """Grades in several respects, or what else the table needs of an answer, where there is such."""
 
 
 Numbers = Mapping[str, float]
@@ -81,8 +81,12 @@ class Scorer(ABC):
     """Whether an answer is right or wrong, or scored with a fraction."""
     per_answer: ClassVar[bool] = True
     """Whether a single answer has a score; without, only the whole set has."""
-    reference: ClassVar[str] = "answer"
-    """The column without which nothing can be scored."""
+    answer_column: ClassVar[str] = "answer"
+
+    @property
+    def reference(self) -> str:
+        """Return the column without which nothing can be scored."""
+        return str(self.benchmark.parameters.get("reference", self.answer_column))
 
     def prepare(self, row: Row) -> list[dict[str, object]]:
         """Bring a row with its ``prediction`` to the form that is scored; a dialogue becomes several rows."""

@@ -20,6 +20,8 @@ EXACT = "exact_matching"
 """The name of scoring without a judge, as VLMEvalKit calls it."""
 NO_ANSWERS = {"length": CUT, "failed": FAILED}
 """The ``finish_reason`` of a row that has no answer, and the rule that it is wrong by."""
+ALWAYS = frozenset({"question", "answer", "prediction"})
+"""Columns that a judge prompt may name whether the table has them or not."""
 OWNER = "dialogue"
 """The column of a turn that names the row of the benchmark that it belongs to."""
 
@@ -39,6 +41,8 @@ class Scored:
     """The scores by each judge's own verdicts: by its name, for each of its repeats."""
     form: JudgeForm | None = None
     """What the judges were asked."""
+    prompt_source: str = ""
+    """Where that is from: ours, a file, another tool."""
 
     def only(self, indices: Collection[str]) -> Scored:
         """Return the scores of some rows of the benchmark."""
@@ -72,6 +76,10 @@ class Scored:
             self.scorer.assume(row, score.rule, right=right) if score.rule in LOST else score for row, score in pairs
         ]
         return replace(self, scores=scores)
+
+    def by_judge(self, name: str) -> Scored:
+        """Return the scores as one judge alone would have them."""
+        return replace(self, scores=majority(self.judged[name]), judged={}, decided_by=name)
 
     @property
     def rules(self) -> dict[str, int]:
@@ -161,6 +169,14 @@ def _judged(scored: Scored, judges: Sequence[Judge]) -> Scored:
     scorer, rows, scores = scored.scorer, scored.rows, scored.scores
     wanted = scorer.worth_judging(rows, scores)
     form = judges[0].prompts.form(scorer.form, scorer.benchmark.name)
+    source = judges[0].prompts.source_of(form)
+    unknown = [name for name in sorted(form.columns - ALWAYS) if not any(name in row for row in rows)]
+    if unknown:
+        raise UsageError(
+            f"The judge prompt {form.name!r} of {source} names columns that {scorer.benchmark.name} has not: "
+            f"{', '.join(unknown)}.",
+            advice="A template may name the columns of the table, options, choice_line and answer_parts.",
+        )
     asked, named = [(str(i), rows[i]) for i in wanted], set(wanted)
     decided = [
         replace(score, rule=NOT_NEEDED) if score.rule == UNDECIDED and i not in named else score
@@ -177,7 +193,7 @@ def _judged(scored: Scored, judges: Sequence[Judge]) -> Scored:
             judged.setdefault(judge.name, []).append(run)
     panel = majority([majority(runs) for runs in judged.values()])
     name = " + ".join(judged)
-    return replace(scored, scores=panel, decided_by=name, judged=judged, form=form)
+    return replace(scored, scores=panel, decided_by=name, judged=judged, form=form, prompt_source=source)
 
 
 def _disagreement(scorer: Scorer, rows: Sequence[Row], scores: Sequence[Score]) -> dict[str, Any]:

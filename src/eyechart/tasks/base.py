@@ -132,6 +132,14 @@ class Task(ABC):
         """Pick this task's settings from all options and check them."""
         return {}
 
+    def controls(
+        self,
+        options: Mapping[str, Any],  # noqa: ARG002 - for those that have some
+        settings: Mapping[str, Any],  # noqa: ARG002
+    ) -> Mapping[str, Mapping[str, Any]]:
+        """Return the settings of further jobs that a job is measured against, by a word that their results get."""
+        return {}
+
     def others(self, options: Mapping[str, Any]) -> Mapping[str, ModelSpec]:  # noqa: ARG002 - for those that have some
         """Pick the further models from all options, by their parts."""
         return {}

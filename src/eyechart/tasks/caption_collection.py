@@ -13,7 +13,8 @@ def as_collection(captions: Mapping[int, Answer], sources: Mapping[str, str], ma
 
     Document ids are the positions of the images, query ids a running number, as in EvalScope. An image without a
     caption keeps its queries: nothing can find it, and that counts. Of a classification dataset, the class names are
-    the queries and all images of the class are relevant.
+    the queries and all images of the class are relevant; so are all images that have the text, where the dataset says
+    that equal texts mean all of them.
 
     Args:
         captions: The captions, by the positions of their images in the manifest.
@@ -25,10 +26,23 @@ def as_collection(captions: Mapping[int, Answer], sources: Mapping[str, str], ma
         for position, answer in captions.items()
         for name in [manifest.entries[position].id]  # metadata, not its image: the folder holds texts alone
     )
-    asked = list(_queries(manifest))
+    asked = _shared(list(_queries(manifest))) if manifest.info.shared_texts else list(_queries(manifest))
     queries = tuple(Document(str(i), text, _owner(manifest, found)) for i, (text, found) in enumerate(asked))
     relevance = {str(i): {str(position): 1.0 for position in found} for i, (_, found) in enumerate(asked)}
     return TextCollection(documents, queries, relevance)
+
+
+def shared_queries(collection: TextCollection) -> int:
+    """Count the queries for which several documents are right."""
+    return sum(len(documents) > 1 for documents in collection.relevance.values())
+
+
+def _shared(asked: Sequence[tuple[str, Sequence[int]]]) -> list[tuple[str, Sequence[int]]]:
+    """Let each query mean all images that have its text, its own first."""
+    having: dict[str, list[int]] = {}
+    for text, found in asked:
+        having.setdefault(text, []).extend(found)
+    return [(text, list(dict.fromkeys([*found, *having[text]]))) for text, found in asked]
 
 
 def _owner(manifest: Manifest, found: Sequence[int]) -> dict[str, str]:

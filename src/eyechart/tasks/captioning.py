@@ -13,7 +13,7 @@ from eyechart.errors import DataError
 from eyechart.manifest import Failure
 from eyechart.metrics.captions import cider, rouge_l, score_captions
 from eyechart.metrics.java_captions import score_with_java, why_not
-from eyechart.metrics.ptb import ptb_tokens
+from eyechart.metrics.ptb import ptb_captions, ptb_references
 from eyechart.tasks.base import Material, Prediction, Task, need_samples
 from eyechart.tasks.image_caption import caption_answers, prompts
 from eyechart.tasks.labelled import wants_full
@@ -44,6 +44,7 @@ class Captioning(Task):
     """
 
     name = "captioning"
+    version = 2
     kinds = frozenset({"retrieval"})
     needs = "generator"
     measures = "captioning"
@@ -117,8 +118,7 @@ def _dealt(n: int, seed: int) -> list[int]:
 
 def _per_image(captions: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, list[float]]:
     """Return the metrics that are means over images, image by image."""
-    words = [ptb_tokens(caption) for caption in captions]
-    truths = [[ptb_tokens(text) for text in texts] for texts in references]
+    words, truths = ptb_captions(captions), ptb_references(references)
     joined = [[" ".join(truth) for truth in texts] for texts in truths]
     rouge = [rouge_l(" ".join(own), texts) for own, texts in zip(words, joined, strict=True)]
     return {"ROUGE_L": rouge, "CIDEr": cider(words, truths)}

@@ -13,19 +13,25 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from eyechart.datasets.text_collection import collection_files, write_collection
-from eyechart.errors import DataError
+from eyechart.datasets.text_collection import collection_files, documents_in, write_collection
+from eyechart.errors import DataError, unknown_name
 from eyechart.io.progress import bar_each
 from eyechart.manifest import Failure, Manifest
 from eyechart.tasks.base import Material, Prediction, Task
-from eyechart.tasks.caption_collection import as_collection
-from eyechart.types import Answer, Message, Metric, Notice, Outcome, Prompt
+from eyechart.tasks.caption_collection import as_collection, shared_queries
+from eyechart.tasks.caption_texts import caption_notices, what_is_wrong
+from eyechart.types import Answer, Message, Metric, ModelSpec, Notice, Outcome, Prompt, digest_json
 
 PROMPT = (
     "Please describe this image in general. Directly provide the description, do not include prefix like "
     "'This image depicts'"
 )
 """EvalScope's, so that captions stay comparable."""
+USER, SYSTEM = "user", "system"
+ROLES = (USER, SYSTEM)
+"""Who says the prompt: the user, after the image; or (EvalScope) the system, before it."""
+INCOMPLETE = "_incomplete"
+"""Ends the name of the folder of captions that are fewer than those of an earlier run."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +45,10 @@ class CaptionPrediction(Prediction):
     details: Mapping[str, Any]
     unread: int
     """Images that could not even be read."""
+    fuller: int = 0
+    """Captions that an earlier run left in the folder where these would have gone: more than these, so they stay."""
+    shared: int = 0
+    """Queries that several images have."""
 
     def only(self, keep: NDArray[np.int64]) -> NoReturn:  # noqa: ARG002 - the same for all
         """Refuse: a caption has no score that could differ between groups."""
@@ -56,14 +66,18 @@ class ImageCaption(Task):
     kinds = frozenset({"classification", "multilabel", "retrieval", "selection", "collection", "similarity", "images"})
     needs = "generator"
     output = "outputs/{model}/{dataset}_{task}.json"
+    min_success = 1.0
 
     def settings(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Pick what the model is told to do."""
-        return {"prompt": options.get("caption_prompt") or PROMPT}
+        """Pick what the model is told to do, and in which role it is said."""
+        role = options.get("prompt_role") or USER
+        if role not in ROLES:
+            raise unknown_name("prompt_role", str(role), ROLES)
+        return {"prompt": options.get("caption_prompt") or PROMPT, **({"prompt_role": role} if role != USER else {})}
 
     def keeps(self, answer: Answer) -> bool:
         """Keep what can stand for an image: an empty caption cannot be found by anything."""
-        return not answer.error and bool(answer.text.strip())
+        return not what_is_wrong(answer)
 
     def is_whole(self, facts: Mapping[str, Any], details: Mapping[str, Any]) -> bool:
         """Tell whether every image got its caption and the files are as they were written."""
@@ -75,23 +89,31 @@ class ImageCaption(Task):
         """Caption every image and write the data; those that fail after all tries, or get none, are listed."""
         manifest, prompt = material.manifest, settings["prompt"]
         sources: dict[str, str] = {}
-        answers = caption_answers(material, _noting_sources(prompts(manifest, prompt), sources))
+        asked = prompts(manifest, prompt, settings.get("prompt_role", USER))
+        answers = caption_answers(material, _noting_sources(asked, sources))
         said = {i: answers[entry.id] for i, entry in enumerate(manifest.entries)}
         captions = {i: answer for i, answer in said.items() if self.keeps(answer)}
         collection = as_collection(captions, sources, manifest)
-        folder = data_folder(material.output)
-        write_collection(collection, folder)
-        _link(material.output, folder)
         missing = [entry for i, entry in enumerate(manifest.entries) if i not in captions]
+        folder = data_folder(material.output)
+        fuller = documents_in(folder) if missing or manifest.failures else 0
+        if fuller > len(captions):
+            folder = folder.with_name(f"{folder.name}{INCOMPLETE}")
+        if captions:
+            write_collection(collection, folder)
+            _link(material.output, folder)
         return CaptionPrediction(
             info=manifest.info,
             entries=manifest.take(np.array(list(captions), np.int64)),
-            failures=tuple(Failure(entry.id, _reason(answers[entry.id])) for entry in missing),
+            failures=tuple(Failure(entry.id, _reason(entry.id, answers, sources)) for entry in missing),
             captions=captions,
             folder=folder,
+            fuller=fuller if fuller > len(captions) else 0,
+            shared=shared_queries(collection) if manifest.info.shared_texts else 0,
             unread=len(manifest.failures),
             details={
                 "prompt": prompt,
+                "made_with": way_of(material.generator.model.spec, settings),
                 "files": _digests(folder),
                 "documents": len(collection.documents),
                 "queries": len(collection.queries),
@@ -102,8 +124,7 @@ class ImageCaption(Task):
     def score(self, prediction: CaptionPrediction, settings: Mapping[str, Any]) -> Outcome:  # noqa: ARG002 - no choice
         """Count; a caption has no score of its own."""
         listed = len(prediction.entries) + len(prediction.failures)
-        cut = sum(answer.finish_reason == "length" for answer in prediction.captions.values())
-        notices = [Notice("cut_captions", cut, f"{cut} captions were cut at the longest answer.")] if cut else []
+        notices = [*caption_notices(prediction.captions.values()), *_notices(prediction)]
         successful = not prediction.failures and not prediction.unread
         return Outcome(
             metrics={"captioned": Metric(len(prediction.entries) / listed if listed else 0.0, n=listed, primary=True)},
@@ -118,12 +139,14 @@ class ImageCaption(Task):
         )
 
 
-def prompts(manifest: Manifest, prompt: str) -> Iterator[Prompt]:
-    """Make a prompt of each image of the manifest: the image, then the words."""
+def prompts(manifest: Manifest, prompt: str, role: str = USER) -> Iterator[Prompt]:
+    """Make a prompt of each image of the manifest: the image, then the words; or first the words, as the system's."""
     listed = {entry.id for entry in manifest.entries}
     for sample in manifest.samples():
         if sample.id in listed:
-            yield Prompt(sample.id, (Message("user", (sample.need_image(), prompt)),))
+            image = sample.need_image()
+            spoken = (Message("system", (prompt,)), Message("user", (image,)))
+            yield Prompt(sample.id, (Message("user", (image, prompt)),) if role == USER else spoken)
 
 
 def caption_answers(material: Material, asked: Iterable[Prompt]) -> dict[str, Answer]:
@@ -139,9 +162,15 @@ def data_folder(output: Path) -> Path:
     return output.parent / f"{before}{after}" / "retrieval_data"
 
 
+def way_of(spec: ModelSpec, settings: Mapping[str, Any]) -> str:
+    """Digest how captions are made: prompt, model and its settings; not where the model is."""
+    options = {key: value for key, value in spec.what["options"].items() if key != "api_base"}
+    return digest_json([{**spec.what, "options": options}, settings["prompt"], settings.get("prompt_role", USER)])
+
+
 def _noting_sources(asked: Iterator[Prompt], sources: dict[str, str]) -> Iterator[Prompt]:
     for prompt in asked:
-        sources[prompt.id] = next(part.source for part in prompt.messages[0].parts if not isinstance(part, str))
+        sources[prompt.id] = next(part.source for part in prompt.messages[-1].parts if not isinstance(part, str))
         yield prompt
 
 
@@ -161,11 +190,26 @@ def _digests(folder: Path) -> dict[str, str | None]:
     }
 
 
-def _reason(answer: Answer) -> str:
-    if answer.error:
-        return answer.error
-    because = f" (finish_reason {answer.finish_reason})" if answer.finish_reason not in ("", "stop") else ""
-    return f"The caption is empty{because}."
+def _reason(name: str, answers: Mapping[str, Answer], sources: Mapping[str, str]) -> str:
+    """Say what happened to which image; errors of the image itself name it already."""
+    source, reason = sources.get(name, ""), what_is_wrong(answers[name])
+    return reason if not source or source in reason else f"{source}: {reason}"
+
+
+def _notices(prediction: CaptionPrediction) -> Iterator[Notice]:
+    if prediction.fuller:
+        yield Notice(
+            "fuller_captions_kept",
+            prediction.fuller,
+            f"An earlier run has left {prediction.fuller} captions and this one has {len(prediction.captions)}: the "
+            f"earlier ones stay where they are, and these are in {prediction.folder}.",
+        )
+    if prediction.shared:
+        yield Notice(
+            "shared_texts",
+            prediction.shared,
+            f"{prediction.shared} queries belong to more than one image: whichever of these is found counts as right.",
+        )
 
 
 def _records(prediction: CaptionPrediction) -> Iterator[dict[str, Any]]:

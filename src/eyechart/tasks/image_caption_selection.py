@@ -18,7 +18,7 @@ from eyechart.metrics.vectors import Vectors
 from eyechart.tasks.base import Material, Prediction, Task, need_samples
 from eyechart.tasks.encoded import encode_images, encode_own_texts
 from eyechart.tasks.measured import measured
-from eyechart.types import MeanOf, Metric, Notice, Outcome
+from eyechart.types import Fact, MeanOf, Metric, Notice, Outcome
 
 Ints = NDArray[np.int64]
 
@@ -65,7 +65,8 @@ class ImageCaptionSelection(Task):
 
     A question is all samples with the same ``meta["question"]``, or one sample. Right candidates must score strictly
     higher than wrong ones; ties are wrong and are reported. A direction in which there is nothing to choose (SugarCrepe
-    has one image) is left out. Where a caption has several right images, the Jaccard index is given too.
+    has one image) is no metric; in the file it is 1, as CLIP_benchmark writes it. Where a caption has several right
+    images, the Jaccard index is given too.
     """
 
     name = "image_caption_selection"
@@ -98,13 +99,19 @@ class ImageCaptionSelection(Task):
             judged = [answer for answer in answers if name in answer]
             if judged:
                 metrics[name] = _accuracy(judged, name)
+        facts: dict[str, Fact] = {name: 1.0 for name in ("image_acc", "text_acc") if name not in metrics}
         metrics |= _jaccards(answers)
         tied = sum(answer["tied"] for answer in answers)
         ties = Notice("ties", tied, f"{tied} questions are wrong only by a tie, which never counts as right.")
+        alone = [
+            Notice("nothing_to_choose", 1, f"{name} is 1 whatever the model does: no question has a choice there.")
+            for name in facts
+        ]
         return Outcome(
             metrics=metrics,
+            facts=facts,
             records=[{key: value for key, value in answer.items() if key != "chance"} for answer in answers],
-            notices=(*prediction.notices, *((ties,) if tied else ())),
+            notices=(*prediction.notices, *((ties,) if tied else ()), *alone),
             details={"questions": len(answers), "ties": tied},
         )
 

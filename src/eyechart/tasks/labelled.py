@@ -13,7 +13,7 @@ from eyechart import stats
 from eyechart.manifest import Entry
 from eyechart.metrics.classification import LabelRanking, f1_macro, per_class_recall, predicted_classes
 from eyechart.tasks.measured import measured
-from eyechart.types import MeanOf, Metric, Notice
+from eyechart.types import Fact, MeanOf, Metric, Notice
 
 Ints = NDArray[np.int64]
 
@@ -53,6 +53,14 @@ def label_metrics(
     if full:
         metrics[f"{prefix}f1_macro"] = Metric(f1_macro(predicted_classes(ranking, labels), labels), n=len(labels))
     return metrics
+
+
+def no_acc5(n_classes: int, prefix: str = "") -> tuple[dict[str, Fact], list[Notice]]:
+    """Say so where there are too few classes for acc5: it is null in the file, as other tools write it."""
+    if n_classes >= 5:
+        return {}, []
+    text = f"With {n_classes} classes {prefix}acc5 would be 1 whatever the model does: it is null."
+    return {f"{prefix}acc5": None}, [Notice("no_acc5", 1, text)]
 
 
 def label_records(entries: Sequence[Entry], ranking: LabelRanking) -> list[dict[str, Any]]:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import accumulate
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,6 +54,11 @@ def class_texts(info: DatasetInfo) -> list[tuple[str, ...]]:
             )
         texts.append(own if own is not None else tuple(fill(template, name) for template in info.templates))
     return texts
+
+
+def prompts_of(info: DatasetInfo) -> dict[str, Any]:
+    """Return class names and templates for the details of a result."""
+    return {"classnames": list(info.classnames), "templates": list(info.templates)}
 
 
 def class_vectors(units: Vectors, texts: Sequence[Sequence[str]]) -> Vectors:

@@ -25,6 +25,8 @@ TASKS = Registry(
         "zeroshot_retrieval": "eyechart.tasks.retrieval.zeroshot_retrieval:ZeroshotRetrieval",
     },
 )
+ALIASES = {"mscoco_generative": "captioning"}
+"""What other tools call a task; a result keeps the name that the user wrote."""
 TASK_OF_KIND: dict[Kind, str] = {
     "classification": "zeroshot_classification",
     "multilabel": "zeroshot_classification",
@@ -40,6 +42,6 @@ TASK_OF_KIND: dict[Kind, str] = {
 
 
 def load_task(name: str) -> Task:
-    """Return a task by name, or by ``python:module:Class``."""
-    task: Task = TASKS.load(name)()
+    """Return a task by name, also by another tool's name for it, or by ``python:module:Class``."""
+    task: Task = TASKS.load(ALIASES.get(name, name))()
     return task

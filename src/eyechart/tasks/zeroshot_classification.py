@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eyechart import stats
-from eyechart.errors import DataError, UsageError
+from eyechart.errors import DataError, LanguageError, UsageError
 from eyechart.languages import is_main
 from eyechart.manifest import Entry
 from eyechart.metrics.calibration import (
@@ -23,24 +23,32 @@ from eyechart.metrics.calibration import (
     reliability,
 )
 from eyechart.metrics.classification import (
-    average_precision,
     f1_macro,
     per_class_recall,
     predicted_classes,
     rank_labels,
 )
-from eyechart.metrics.vectors import Vectors, zero_rows
+from eyechart.metrics.vectors import Vectors
 from eyechart.tasks import classifier_files, prompt_study
 from eyechart.tasks.base import Material, Prediction, Task, need_samples
 from eyechart.tasks.encoded import encode_images, encode_texts
-from eyechart.tasks.labelled import LabelChance, label_metrics, label_notices, label_records, labels_of, wants_full
-from eyechart.tasks.measured import measured
+from eyechart.tasks.labelled import (
+    LabelChance,
+    label_metrics,
+    label_notices,
+    label_records,
+    labels_of,
+    no_acc5,
+    wants_full,
+)
+from eyechart.tasks.many_labels import LEFT_OUT, check_rule, score_many
 from eyechart.tasks.prompts import (
     check_template,
     class_texts,
     class_vectors,
     duplicate_classes,
     merge_duplicates,
+    prompts_of,
 )
 from eyechart.types import DatasetInfo, MeanOf, Metric, Notice, Outcome, RecordForm
 
@@ -83,14 +91,15 @@ class ZeroshotClassification(Task):
             raise UsageError(f"--prompt_sensitivity must be one of {', '.join(prompt_study.MODES)}, not {study!r}.")
         if options.get("save_clf") and options.get("load_clfs"):
             raise UsageError("--save_clf has nothing to write where --load_clfs says what to read.")
-        chosen = ("save_clf", "load_clfs", "metrics", "main_metric", "merge_duplicate_classes")
+        check_rule(options.get("empty_classes", LEFT_OUT))
+        chosen = ("save_clf", "load_clfs", "metrics", "main_metric", "merge_duplicate_classes", "empty_classes")
         return {key: options[key] for key in chosen if options.get(key)} | {"prompt_sensitivity": study}
 
     def check(self, info: DatasetInfo, settings: Mapping[str, Any]) -> None:
         """Refuse a dataset without class names or prompts."""
         super().check(info, settings)
         if not info.classnames:
-            raise DataError(
+            raise (DataError if is_main(info.language) else LanguageError)(
                 f"{info.name}: no class names for language {info.language!r} in {info.source}.",
                 advice=f"Add classnames{'' if is_main(info.language) else f'.{info.language}'}.txt (one name a line), "
                 "or use --custom_classname_file.",
@@ -155,7 +164,11 @@ class ZeroshotClassification(Task):
     def score(self, prediction: ClassificationPrediction, settings: Mapping[str, Any]) -> Outcome:
         """Score one label or several, as the dataset says."""
         need_samples(prediction)
-        return _score_many(prediction) if prediction.info.kind == "multilabel" else _score_one(prediction, settings)
+        return (
+            score_many(prediction, settings)
+            if prediction.info.kind == "multilabel"
+            else _score_one(prediction, settings)
+        )
 
 
 def _renumbered(entry: Entry, place: NDArray[np.int64]) -> Entry:
@@ -173,7 +186,9 @@ def _score_one(prediction: ClassificationPrediction, settings: Mapping[str, Any]
     metrics = label_metrics(ranking, labels, n_classes, chance, full=full)
     if settings.get("main_metric") == F1_DATACOMP:
         metrics[F1_DATACOMP] = Metric(f1_macro(predicted_classes(ranking, labels), labels), n=len(labels))
-    details = _details(prediction.info) | {"per_class_recall": per_class_recall(correct, labels, n_classes)}
+    details: dict[str, Any] = prompts_of(prediction.info) | {
+        "per_class_recall": per_class_recall(correct, labels, n_classes)
+    }
     if prediction.by_template is not None:
         details["prompt_sensitivity"] = prompt_study.study(
             prediction.images, prediction.by_template, labels, prediction.info, float(correct.mean())
@@ -186,11 +201,13 @@ def _score_one(prediction: ClassificationPrediction, settings: Mapping[str, Any]
             metrics |= _likelihood_metrics(details["calibration"], len(labels))
             for record, nll, brier in zip(records, said.nll, said.brier, strict=True):
                 record |= {"nll": float(nll), "brier": float(brier)}
+    facts, few = no_acc5(n_classes)
     return Outcome(
         metrics=metrics,
         records=records,
-        notices=(*prediction.notices, *label_notices(ranking)),
+        notices=(*prediction.notices, *label_notices(ranking), *few),
         details=details,
+        facts=facts,
     )
 
 
@@ -215,40 +232,3 @@ def _likelihood_metrics(calibration: Mapping[str, Any], n: int) -> dict[str, Met
         name: Metric(calibration[name], n=n, lower_is_better=True, mean_of=mean_of, points=name == "nll")
         for name, mean_of in means.items()
     }
-
-
-def _score_many(prediction: ClassificationPrediction) -> Outcome:
-    n_classes = len(prediction.info.classnames)
-    present = np.zeros((len(prediction.entries), n_classes), bool)
-    for row, entry in enumerate(prediction.entries):
-        present[row, list(entry.labels)] = True
-    scores = prediction.images @ prediction.classes.T
-    scores[zero_rows(prediction.images)] = -1  # similar to nothing: no class finds it before another image
-    judged = [i for i in range(n_classes) if present[:, i].any()]
-    if not judged:
-        raise DataError(f"{prediction.info.name}: no image has any label, so there is nothing to rank.")
-    precision = {i: average_precision(scores[:, i], present[:, i]) for i in judged}
-    metric = measured(
-        float(np.mean(list(precision.values()))),
-        stats.average_precision_interval(scores[:, judged], present[:, judged]),
-        chance=float(present[:, judged].mean()),
-        n=len(prediction.entries),
-        primary=True,
-        function="mean_average_precision",
-    )
-    left_out = n_classes - len(judged)
-    notices = [Notice("class_without_positives", left_out, f"{left_out} classes have no positive and are left out.")]
-    records = [
-        {"id": entry.id, "labels": list(entry.labels), "scores": [round(float(value), 8) for value in row]}
-        for entry, row in zip(prediction.entries, scores, strict=True)
-    ]
-    return Outcome(
-        metrics={"mean_average_precision": metric},
-        records=records,
-        notices=(*prediction.notices, *(notices if left_out else ())),
-        details=_details(prediction.info) | {"per_class_ap": precision},
-    )
-
-
-def _details(info: DatasetInfo) -> dict[str, Any]:
-    return {"classnames": list(info.classnames), "templates": list(info.templates)}

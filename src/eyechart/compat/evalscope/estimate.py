@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from eyechart.errors import DataError
 from eyechart.io.media import image_size
+from eyechart.models.access import access_of
 from eyechart.models.generators.api import MAX_EDGE
 from eyechart.results import Result
 from eyechart.session import Session
-from eyechart.tasks.image_caption import ImageCaption, prompts
+from eyechart.tasks.image_caption import USER, ImageCaption, prompts
 from eyechart.types import Job, Metric, Sample
 
 PATCH = 28
@@ -15,6 +16,10 @@ PATCH = 28
 LETTERS_PER_TOKEN = 4
 CAPTION_TOKENS = 100
 """A paragraph, as in EvalScope's examples, where no limit on the answer is set."""
+TOKENS_PER_SECOND = 50
+"""How fast a server writes one of several answers at a time."""
+SECONDS_PER_REQUEST = 1.0
+"""How long it takes to read an image, before the first word of the answer."""
 
 
 def estimate(job: Job, session: Session) -> Result:
@@ -27,34 +32,46 @@ def estimate(job: Job, session: Session) -> Result:
         task=job.task,
         language=job.dataset.language,
         values={name: Metric(value) for name, value in numbers.items()},
-        facts={"dry_run": True},
+        facts={"dry_run": True, **_currency(job)},
         counts={"listed": int(numbers["images"])},
     )
 
 
+def _currency(job: Job) -> dict[str, str]:
+    price = access_of(job.model).price
+    return {} if price is None else {"currency": price.currency}
+
+
 def missing_captions(job: Job, session: Session) -> list[str]:
     """Return the ids of the images that have no stored caption yet."""
-    asked = prompts(session.manifest(job), job.settings["prompt"])
+    asked = prompts(session.manifest(job), job.settings["prompt"], job.settings.get("prompt_role", USER))
     return session.generator(job, ImageCaption()).unanswered(asked)
 
 
 def count_tokens(job: Job, session: Session) -> dict[str, float]:
-    """Estimate requests and tokens for the images that have no caption yet.
+    """Estimate requests, tokens, time and cost for the images that have no caption yet.
 
     Prompt tokens are one for each 28 x 28 pixels after scaling down, and one for four letters of the prompt; a caption
-    counts as ``max_tokens``, or 100 without it. Real figures differ from model to model by a factor of two or so.
+    counts as ``max_tokens``, or 100 without it. A request takes a second, and another for 50 tokens. Real figures
+    differ from model to model by a factor of two or so, times by more. The cost is there with a table of prices.
     """
     manifest, wanted = session.manifest(job), set(missing_captions(job, session))
     settings = job.model.options.get("settings") or {}
     words = -(-len(job.settings["prompt"]) // LETTERS_PER_TOKEN)
     longest = job.model.options.get("max_edge", MAX_EDGE)
     sizes = [_size(sample) for sample in manifest.samples() if sample.id in wanted]
-    prompt_tokens = sum(words + image_tokens(size, longest) for size in sizes)
+    usage = {
+        "prompt_tokens": float(sum(words + image_tokens(size, longest) for size in sizes)),
+        "completion_tokens": float(len(wanted) * int(settings.get("max_tokens", CAPTION_TOKENS))),
+    }
+    access = access_of(job.model)
+    busy = len(wanted) * SECONDS_PER_REQUEST + usage["completion_tokens"] / TOKENS_PER_SECOND
     return {
         "images": float(len(manifest)),
         "requests": float(len(wanted)),
-        "estimated_prompt_tokens": float(prompt_tokens),
-        "estimated_completion_tokens": float(len(wanted) * int(settings.get("max_tokens", CAPTION_TOKENS))),
+        **{f"estimated_{name}": count for name, count in usage.items()},
+        "estimated_seconds": round(busy / max(1, min(access.concurrency, len(wanted))), 1),
+        **({"estimated_cost": access.price.cost(usage)} if access.price is not None else {}),
     }
 
 

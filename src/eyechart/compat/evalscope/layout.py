@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -24,18 +24,23 @@ class Layout:
         self.root = root / datetime.now().astimezone().strftime("%Y%m%d_%H%M%S") if timestamp else root
         self._owners: dict[str, str] = {}
 
-    def model_folder(self, names: Sequence[str], identity: object) -> Path:
+    def model_folder(
+        self, names: Sequence[str], identity: object, taken: Callable[[Path], bool] = lambda _: False
+    ) -> Path:
         """Return the subfolder of a model: the last part of its name, with a digest if another model has that one.
 
         Args:
             names: As the user wrote them: one, or several models that work together.
             identity: Whatever tells this model from another of the same name: its precision, prompt, ...
+            taken: Tells whether a folder holds what must not be written over.
         """
         own = digest_json([names, identity])
         base = "+".join(file_name(name.rstrip("/\\").replace("\\", "/").split("/")[-1]) or "model" for name in names)
         name = label(names)
         for folder in (base, f"{base}-{own[:8]}"):
             if folder in RESERVED or self._owners.get(folder, own) != own or self._is_of_another(folder, name):
+                continue
+            if taken(self.root / folder):
                 continue
             self._owners[folder] = own
             return self.root / folder
@@ -52,6 +57,14 @@ def _models_in(folder: Path) -> Iterator[str]:
             yield read_result(path).model
         except ResultError:
             continue  # not a result: nothing that we would overwrite
+
+
+def holds_other_captions(output: Path, made_with: str) -> bool:
+    """Tell whether a result is about captions that were made in another way: their folder is not written over."""
+    try:
+        return bool(read_result(output).details.get("made_with", made_with) != made_with)
+    except ResultError:
+        return False
 
 
 def label(names: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""The log of a run: a file in its folder, and the same lines to whoever watches."""
+"""The log of a run: a file in its folder, and the same lines to whoever watches; and the logger of scripts."""
 
 from __future__ import annotations
 
@@ -14,6 +14,33 @@ from eyechart.io.files import make_folder, open_plain
 from eyechart.io.progress import Progress
 
 FORMAT = "%(asctime)s - eyechart - %(levelname)s: %(message)s"
+
+
+def get_logger(
+    log_file: str | None = None,
+    name: str = "evalscope",
+    log_level: int = logging.INFO,
+    file_mode: str = "w",
+    force: bool = False,
+    **others: object,  # noqa: ARG001 - its later versions have more
+) -> logging.Logger:
+    """Return the logger of a script, set up at its first use (or again, with ``force``): it writes to standard error.
+
+    A run does not log here: `run_log`.
+    """
+    logger = logging.getLogger(name)
+    if logger.handlers and not force:
+        return logger
+    logger.handlers.clear()
+    logger.setLevel(log_level)
+    logger.propagate = False
+    handlers: list[logging.Handler] = [logging.StreamHandler()]
+    if log_file:
+        handlers.append(logging.FileHandler(log_file, file_mode, encoding="utf-8"))
+    for handler in handlers:
+        handler.setFormatter(logging.Formatter(FORMAT.replace("eyechart", name), "%Y-%m-%d %H:%M:%S"))
+        logger.addHandler(handler)
+    return logger
 
 
 class _Redacting(logging.Formatter):
@@ -55,3 +82,6 @@ def run_log(path: Path, progress: Progress, secrets: Sequence[Secret]) -> Iterat
         yield logger
     finally:
         file.close()
+
+
+__all__ = ["get_logger", "run_log"]

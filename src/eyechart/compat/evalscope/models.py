@@ -8,7 +8,7 @@ from typing import Any
 from eyechart.api import Budget
 from eyechart.compat.evalscope.schema import DEFAULT_CONCURRENCY, ClipEval, Endpoint, Requests, TextModel, VisionModel
 from eyechart.errors import UsageError, nearest
-from eyechart.models.access import Access
+from eyechart.models.access import Access, priced
 from eyechart.models.resolve import check_sees, resolve_model
 from eyechart.types import ModelSpec, Role
 
@@ -29,10 +29,10 @@ def vision_spec(entry: VisionModel, role: Role, access: Access) -> ModelSpec:
 
 
 def vision_access(entry: VisionModel, role: Role, settings: ClipEval, budget: Budget) -> Access:
-    """Return how a model that sees is reached; ``batch_size`` is EvalScope's number of captions at a time."""
-    if role == "generator":
-        return access_of(entry, settings, budget, settings.requests_at_a_time, min(settings.batch_size, LOCAL_BATCH))
-    return access_of(entry, settings, budget, settings.concurrency or DEFAULT_CONCURRENCY, REQUEST_SIZE)
+    """Return how a model that sees is reached; ``batch_size`` is for models on this machine."""
+    size = min(settings.batch_size, LOCAL_BATCH) if role == "generator" else REQUEST_SIZE
+    access = access_of(entry, settings, budget, settings.concurrency or DEFAULT_CONCURRENCY, size)
+    return priced(access, settings.prices, entry.model_name)
 
 
 def _encoder(entry: VisionModel, access: Access) -> ModelSpec:
@@ -71,6 +71,7 @@ def text_spec(entry: TextModel, access: Access) -> ModelSpec:
     """Return the spec of a text encoder or a reranker."""
     if entry.api_base:
         options: dict[str, Any] = {"api_base": entry.api_base, "dimension": entry.dimensions}
+        options |= {"rerank_form": entry.rerank_form} if entry.is_cross_encoder else {}
         return ModelSpec("api", entry.model_name_or_path, options=_given(options), access=access)
     options = {
         "pooling_mode": entry.pooling_mode,
@@ -92,7 +93,8 @@ def text_access(entry: TextModel, requests: Requests, budget: Budget, encode_kwa
     if unknown:
         raise UsageError(f"encode_kwargs: {unknown[0]!r} is not supported.", advice=f"batch_size and {NORMALIZE} are.")
     batch = int(options.get("batch_size") or (REQUEST_SIZE if entry.api_base else TEXT_BATCH))
-    return access_of(entry, requests, budget, requests.concurrency or DEFAULT_CONCURRENCY, batch)
+    access = access_of(entry, requests, budget, requests.concurrency or DEFAULT_CONCURRENCY, batch)
+    return priced(access, requests.prices, entry.model_name_or_path)
 
 
 def access_of(entry: Endpoint, requests: Requests, budget: Budget, concurrency: int, batch_size: int) -> Access:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from eyechart.errors import UsageError, unknown_name
+from pydantic import BaseModel
+
+from eyechart.compat.evalscope import answers
+from eyechart.errors import UsageError, nearest, unknown_name
 
 Dict = dict[str, Any]
 
@@ -25,6 +28,7 @@ MTEB_EVAL = {
 TEXT_MODEL = {"model_name": "model_name_or_path", "dimension": "dimensions"}
 CUSTOM_TASK = {"dataset_path": "data_path", "path": "data_path"}
 CUSTOM = "CustomRetrieval"
+CUSTOM_TASKS = (CUSTOM, "CustomReranking")
 
 
 def normalise(config: Mapping[str, Any]) -> Dict:
@@ -32,9 +36,12 @@ def normalise(config: Mapping[str, Any]) -> Dict:
     whole = dict(config)
     if "tool" in whole and "eval_config" not in whole:
         whole = {"eval_config": whole}  # a file that holds the inner part only, as EvalScope's command line takes it
-    whole = rename(whole, TOP, "the config")
     if isinstance(whole.get("eval_backend"), str):
-        whole["eval_backend"] = _known("eval_backend", whole["eval_backend"], BACKENDS)
+        whole["eval_backend"] = _known("eval_backend", whole["eval_backend"], BACKENDS, answers.BACKENDS)
+    answers.refuse_foreign(whole, answers.TOP_LEVEL)
+    whole = rename(whole, TOP, "the config")
+    if isinstance(whole.get("eval_config"), BaseModel):
+        return whole  # typed already
     if not isinstance(whole.get("eval_config"), Mapping):
         raise UsageError(
             "The config has no eval_config.", advice="It holds tool, models and eval; see docs/run-task.md."
@@ -57,11 +64,12 @@ def rename(values: Dict, table: Mapping[str, str], where: str) -> Dict:
 def _tool(inner: Dict) -> Dict:
     if not isinstance(inner.get("tool"), str):
         raise UsageError("eval_config has no tool.", advice=f"Known: {', '.join(sorted(set(TOOLS.values())))}.")
-    inner["tool"] = _known("tool", inner["tool"], TOOLS)
+    inner["tool"] = _known("tool", inner["tool"], TOOLS, answers.TOOLS)
     inner = rename(inner, TOOL, "eval_config")
     eval_ = inner.get("eval")
     if not isinstance(eval_, Mapping):
         raise UsageError("eval_config has no eval.", advice="It says on what to evaluate; see docs/run-task.md.")
+    answers.refuse_foreign(eval_, answers.IN_EVAL, "eval_config.eval.")
     return _clip(inner, dict(eval_)) if inner["tool"] == "clip_benchmark" else _mteb(inner, dict(eval_))
 
 
@@ -83,18 +91,40 @@ def _mteb(inner: Dict, eval_: Dict) -> Dict:
     inner["models"] = _entries(inner.get("models"), TEXT_MODEL)
     eval_ = rename(eval_, MTEB_EVAL, "eval")
     eval_["custom_tasks"] = [_custom_task(task) for task in eval_.get("custom_tasks") or []]
+    # The first generation names a custom task among the others and its folder beside them.
+    names = [_custom_name(name) for name in _listed(eval_.get("task_names"))]
+    custom = [name for name in names if name in CUSTOM_TASKS]
     if "data_path" in eval_:
-        # The first generation names the custom task among the others and its folder beside them.
-        names = _listed(eval_.get("task_names") or CUSTOM)
-        eval_["task_names"] = [name for name in names if name != CUSTOM]
-        eval_["custom_tasks"].append({"name": CUSTOM, "data_path": eval_.pop("data_path")})
+        folder = eval_.pop("data_path")
+        eval_["custom_tasks"] += [{"name": name, "data_path": folder} for name in custom or [CUSTOM]]
+    elif custom and not eval_["custom_tasks"]:
+        raise UsageError(
+            f"The task {custom[0]} has no data.",
+            advice="Give the folder as eval_config.eval.custom_tasks: [{data_path}].",
+        )
+    if names:
+        eval_["task_names"] = [name for name in names if name not in CUSTOM_TASKS]
     return {**inner, "eval": eval_}
 
 
 def _custom_task(task: object) -> object:
     if isinstance(task, str):
         return {"data_path": task}
-    return rename(dict(task), CUSTOM_TASK, "custom_tasks") if isinstance(task, Mapping) else task
+    if not isinstance(task, Mapping):
+        return task
+    named = rename(dict(task), CUSTOM_TASK, "custom_tasks")
+    return {**named, "name": _custom_name(named["name"])} if "name" in named else named
+
+
+def _custom_name(name: object) -> object:
+    """Return the usual spelling of a custom task; one that is nearly called so is asked about."""
+    if not isinstance(name, str) or name.startswith(CUSTOM_TASKS):
+        return name
+    plain = name.replace("_", "").replace("-", "").lower()
+    known = next((task for task in CUSTOM_TASKS if task.lower() == plain), None)
+    if known is None and nearest(plain, CUSTOM_TASKS, cutoff=0.85):
+        raise unknown_name("task", name, CUSTOM_TASKS)
+    return known or name
 
 
 def _entries(models: object, table: Mapping[str, str]) -> object:
@@ -109,8 +139,10 @@ def _listed(value: object) -> list[Any]:
     return list(value) if isinstance(value, list | tuple) else [] if value is None else [value]
 
 
-def _known(kind: str, name: str, table: Mapping[str, str]) -> str:
-    """Look a name up, in any case."""
+def _known(kind: str, name: str, table: Mapping[str, str], elsewhere: Mapping[str, str]) -> str:
+    """Look a name up, in any case; for one that EvalScope has and this tool has not, say what there is instead."""
+    if name.lower() in elsewhere:
+        raise UsageError(f"{kind}: {name} is not here.", advice=elsewhere[name.lower()])
     if name.lower() not in table:
         raise unknown_name(kind, name, table.values())
     return table[name.lower()]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
@@ -11,6 +10,7 @@ from eyechart.api import Secret, find_key
 from eyechart.types import OnError
 
 CAPTION = "image_caption"
+RERANKING = "CustomReranking"
 COMPARISON = "retrieval_comparison"
 DEFAULT_CONCURRENCY = 8
 
@@ -31,7 +31,13 @@ Hub = Literal["modelscope", "huggingface"]
 class Settings(BaseModel):
     """What all levels have in common: unknown keys are errors, nothing changes later, keys stay hidden."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=(), arbitrary_types_allowed=True)
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        protected_namespaces=(),
+        arbitrary_types_allowed=True,
+        hide_input_in_errors=True,
+    )
 
 
 class Endpoint(Settings):
@@ -67,6 +73,8 @@ class VisionModel(ModelEntry):
     """Ours, for captions: None sends none, for servers that refuse it."""
     max_tokens: int | None = Field(default=None, ge=1)
     """Ours, for captions: the longest answer."""
+    prompt_role: Literal["user", "system"] = "user"
+    """Ours, for captions: who says the prompt. EvalScope lets the system say it."""
     extra_body: dict[str, Any] = {}
     """Ours, for captions: further fields of the request, as the server knows them."""
     max_edge: int | None = Field(default=2048, ge=16)
@@ -89,6 +97,8 @@ class TextModel(ModelEntry):
     config_kwargs: dict[str, Any] = {}
     encode_kwargs: dict[str, Any] = {}
     dimensions: int | None = Field(default=None, ge=1)
+    rerank_form: Literal["jina", "tei"] | None = None
+    """Ours, for rerankers behind an API: how the server takes documents; ``tei`` is Text Embeddings Inference."""
     precision: Literal["auto", "fp32", "fp16", "bf16"] = "auto"
 
 
@@ -96,13 +106,15 @@ class Requests(Settings):
     """Ours: how requests to APIs are sent and what they may cost."""
 
     concurrency: int | None = Field(default=None, ge=1)
-    """Requests at a time; without it ``batch_size``, and without that 8."""
+    """Requests at a time, at most; 8 by default."""
     timeout: float = Field(default=120.0, gt=0)
     tries: int = Field(default=6, ge=1)
     max_requests: int | None = Field(default=None, ge=0)
     max_total_tokens: int | None = Field(default=None, ge=0)
     dry_run: bool = False
-    """Only count what would be asked and estimate the tokens."""
+    """Only count what would be asked; estimate tokens, time and, with ``prices``, cost."""
+    prices: str = ""
+    """A file with the prices of tokens, by model."""
 
 
 class ClipEval(Requests):
@@ -128,6 +140,10 @@ class ClipEval(Requests):
     hub: Hub = "modelscope"
     """Ours: where named datasets come from."""
     on_error: OnError = "fail"
+    min_success: float | None = Field(default=None, ge=0, le=1)
+    """Ours: the share of the samples that must not be lost, else the run ends with an error; captions: all of them."""
+    encoding: str = ""
+    """Ours: how the text files of a dataset of one's own are encoded, if not in UTF-8."""
     caption_models: list[VisionModel] = []
     """Ours, for ``retrieval_comparison``: generators that describe the images."""
     text_models: list[TextModel] = []
@@ -147,12 +163,6 @@ class ClipEval(Requests):
             raise ValueError("caption_models and text_models belong to task: retrieval_comparison")
         return self
 
-    @property
-    def requests_at_a_time(self) -> int:
-        """Return how many requests are sent at a time."""
-        given = self.batch_size if "batch_size" in self.model_fields_set else DEFAULT_CONCURRENCY
-        return self.concurrency or given
-
 
 class ClipConfig(Settings):
     """``eval_config`` of the tool ``clip_benchmark``."""
@@ -162,11 +172,18 @@ class ClipConfig(Settings):
 
 
 class CustomTask(Settings):
-    """A folder with corpus.jsonl, queries.jsonl and qrels."""
+    """A folder with corpus.jsonl, queries.jsonl and qrels; for ``CustomReranking`` also top_ranked.jsonl."""
 
     name: str = "CustomRetrieval"
     data_path: str
     eval_splits: Names = ["test"]
+    encoding: str = ""
+    """Ours: how the files are encoded, if not in UTF-8."""
+
+    @property
+    def is_reranking(self) -> bool:
+        """Tell whether queries look among candidates of their own, by the name that EvalScope gives to it."""
+        return self.name.startswith(RERANKING)
 
 
 class MtebEval(Requests):
@@ -182,7 +199,10 @@ class MtebEval(Requests):
     """Use only the first queries; the corpus stays whole."""
     overwrite_results: bool = True
     output_dir: str | None = None
-    splits: Names = []
+    splits: dict[str, Names] | Names = []
+    """Of MTEB's own tasks: for all of them, or by task."""
+    data_dir: str | dict[str, str] | None = None
+    """Ours: the data of MTEB's own tasks, in a folder with one folder for each task, or (by task name) anywhere."""
     hub: Hub = "modelscope"
     encode_kwargs: dict[str, Any] = {}
     verbosity: int = 2
@@ -190,7 +210,7 @@ class MtebEval(Requests):
 
     @model_validator(mode="after")
     def _something_to_do(self) -> Self:
-        if not (self.task_names or self.task_types or self.custom_tasks):
+        if not (self.task_names or self.task_types or self.languages or self.custom_tasks):
             raise ValueError("no task: give tasks (or task_names), or custom_tasks with a data_path")
         return self
 
@@ -201,22 +221,3 @@ class MtebConfig(Settings):
     tool: Literal["mteb"]
     models: list[TextModel] = Field(min_length=1)
     eval: MtebEval
-
-
-class TaskConfig(Settings):
-    """One call of ``run_task``."""
-
-    eval_backend: Literal["RAGEval"] = "RAGEval"
-    eval_config: Annotated[ClipConfig | MtebConfig, Field(discriminator="tool")]
-    work_dir: str | None = None
-    no_timestamp: bool = True
-    """EvalScope puts results into a folder named by the time unless told not to; here it must be asked for."""
-    use_cache: str | None = None
-    """An earlier run's folder to go on in; it replaces ``work_dir``."""
-    seed: int = 42
-    debug: bool = False
-
-    @property
-    def folder(self) -> Path:
-        """Return where results go: ``use_cache``, else ``work_dir``, else the tool's ``output_dir``."""
-        return Path(self.use_cache or self.work_dir or self.eval_config.eval.output_dir or "outputs").expanduser()

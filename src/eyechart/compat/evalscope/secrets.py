@@ -1,15 +1,30 @@
-"""Keys out of everything that is written: the config, the log, messages."""
+"""Keys out of everything that is written: the config, the log, messages; and out of places where they do not belong."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from eyechart.api import Secret
+from eyechart.errors import UsageError
 
 HIDDEN = "***"
 NAMES = frozenset({"api_key", "apikey", "key", "token", "authorization", "password", "secret", "credentials"})
 ENDINGS = ("_key", "_token", "-key", "-token", "_secret", "_password")
+KEY_SHAPES = re.compile(
+    r"(?<![A-Za-z0-9])(?:"
+    r"(?:(?:sk|xai|nvapi|pplx)-|(?:gsk|hf|ghp|gho|jina|r8|tgp)_)(?=[A-Za-z0-9_-]*\d)[A-Za-z0-9_-]{16,}"
+    r"|AIza[A-Za-z0-9_-]{30,}|AKIA[A-Z0-9]{16}|eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}"
+    r"|ms-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{20,}|Bearer\s+\S{8,}"
+    r"|(?=[A-Za-z]*\d)(?=\w*[a-z])(?=\w*[A-Z])[A-Za-z0-9]{32,}"
+    r")"
+)
+"""How the keys of well-known services look; and any long word of small letters, capitals and digits."""
+USER_INFO = re.compile(r"^[a-z][a-z0-9+.-]*://[^/?#]*@", re.IGNORECASE)
+QUERY = re.compile(r"^https?://[^?#]*[?#]", re.IGNORECASE)
+SURE, LONG = 8, 16
+"""A declared key of so many characters is known again where it is a whole value, or a part of one."""
 
 
 def redacted(value: Any) -> Any:
@@ -39,6 +54,45 @@ def secrets_in(value: Any) -> Iterator[Secret]:
     elif isinstance(value, list | tuple):
         for item in value:
             yield from secrets_in(item)
+
+
+def refuse_misplaced(settings: Mapping[Any, Any]) -> None:
+    """Refuse settings in which a key stands where it would be shown: in an address, a name, a prompt, any other field.
+
+    A key is what is declared as one elsewhere in the settings, or looks like one. The message names the field only.
+
+    Raises:
+        UsageError: If there is such a key.
+    """
+    declared = [secret.reveal() for secret in secrets_in(settings)]
+    for path, text in _texts(settings):
+        if USER_INFO.match(text):
+            raise UsageError(f"{path} holds a user name or a password.", advice=ADVICE)
+        if path.endswith("api_base") and QUERY.match(text):
+            raise UsageError(f"{path} holds a query, which may be a key.", advice=ADVICE)
+        if KEY_SHAPES.search(text) or any(_holds(text, key) for key in declared):
+            raise UsageError(f"{path} holds what looks like an API key.", advice=ADVICE)
+
+
+ADVICE = "Keys belong into api_key, or better into an environment variable that api_key_variable names."
+
+
+def _texts(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    """Yield all texts but declared keys, with where they stand; a name may be a key as well."""
+    if isinstance(value, str):
+        yield path or "the config", value
+    elif isinstance(value, Mapping):
+        for name, item in value.items():
+            yield f"{path or 'the config'} (the name of a setting)", str(name)
+            if not _is_secret(name):
+                yield from _texts(item, f"{path}.{name}" if path else str(name))
+    elif isinstance(value, list | tuple):
+        for number, item in enumerate(value):
+            yield from _texts(item, f"{path}.{number}")
+
+
+def _holds(text: str, key: str) -> bool:
+    return (len(key) >= SURE and text.strip() == key) or (len(key) >= LONG and key in text)
 
 
 def without(text: str, secrets: Iterable[Secret]) -> str:

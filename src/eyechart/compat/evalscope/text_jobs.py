@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import product
 from pathlib import Path
 from typing import Any, Self, cast
 
@@ -12,17 +13,22 @@ from eyechart.compat.evalscope.layout import Layout, label, result_path
 from eyechart.compat.evalscope.models import encode_options, text_access, text_spec
 from eyechart.compat.evalscope.schema import CustomTask, MtebConfig, MtebEval, Requests, TextModel
 from eyechart.datasets.libraries.mteb import MtebDataset, tasks_of_types
+from eyechart.datasets.text_collection import has_images
 from eyechart.errors import UsageError
 from eyechart.models.access import access_of
 from eyechart.plan import PlannedBenchmark, Planner
+from eyechart.tasks.mteb import WITH_RERANKER
 from eyechart.types import DatasetSpec, Job, ModelSpec
 
-RETRIEVAL, MTEB = "text_retrieval", "mteb"
+RETRIEVAL, MIXED, MTEB = "text_retrieval", "zeroshot_retrieval", "mteb"
+MIXED_KS = (1, 5, 10)
+CACHE = "cache"
+"""Data of MTEB's own tasks that lie here, each in a folder of the task's name, are used without any network."""
 
 
 @dataclass(frozen=True)
 class Texts:
-    """A folder of texts to search."""
+    """A folder of texts to search, or of texts and images."""
 
     name: str
     """What results call it."""
@@ -31,9 +37,24 @@ class Texts:
     limit: int | None = None
     promised: bool = False
     """An earlier job will write it."""
+    mixed: bool = False
+    """Some of its documents or queries are images."""
     writer: str = ""
     """Who wrote the texts; results name it together with the models that search them."""
     options: Mapping[str, Any] = field(default_factory=dict)
+    encoding: str = ""
+
+
+@dataclass(frozen=True)
+class Chain:
+    """An encoder alone, or with a reranker behind it."""
+
+    encoder: ModelSpec
+    names: tuple[str, ...]
+    options: Mapping[str, Any]
+    """For the task: prompts, and the second stage if there is one."""
+    identity: object
+    """What tells it from another chain of the same names."""
 
 
 @dataclass(frozen=True)
@@ -60,21 +81,33 @@ class TextModels:
             )
         return cls(encoders, rerankers)
 
+    def chains(self, top_k: int, planner: Planner, *, second: bool = True) -> Iterator[Chain]:
+        """Yield every encoder, alone and (if there is something to order anew) with each reranker."""
+        for encoder, prompts in self.encoders:
+            planner.check(encoder, "encoder")
+            for reranker, told in ((None, ""), *(self.rerankers if second else ())):
+                specs = [encoder, *([reranker] if reranker is not None else [])]
+                stage = {"reranker": reranker, "top_k": top_k, "reranker_prompt": told}
+                identity = [[spec.what for spec in specs], prompts, told]
+                yield Chain(encoder, tuple(spec.name for spec in specs), {**prompts, **stage}, identity)
+
 
 def text_jobs(texts: Texts, models: TextModels, top_k: int, layout: Layout, planner: Planner) -> Iterator[Job]:
-    """Plan every encoder on a folder, alone and with each reranker."""
-    dataset = DatasetSpec(texts.name, "text_collection", str(texts.folder), texts.split, limit=texts.limit)
-    for encoder, prompts in models.encoders:
-        planner.check(encoder, "encoder")
-        for reranker, reranker_prompt in ((None, ""), *models.rerankers):
-            second = {"reranker": reranker, "top_k": top_k, "reranker_prompt": reranker_prompt}
-            options = {**texts.options, **prompts, **second}
-            benchmark = planner.benchmark(dataset, RETRIEVAL, options, promised=texts.promised)
-            chain = [spec for spec in (encoder, reranker) if spec is not None]
-            names = [*filter(None, [texts.writer]), *(spec.name for spec in chain)]
-            folder = layout.model_folder(names, [[spec.what for spec in chain], prompts, reranker_prompt])
-            output = result_path(folder, texts.name, RETRIEVAL)
-            yield _job(encoder, benchmark, output, label(names) if len(names) > 1 else "")
+    """Plan every encoder on a folder, alone and with each reranker; rerankers read texts only."""
+    if texts.mixed and models.rerankers:
+        raise UsageError(
+            f"{texts.folder} holds images, and rerankers read texts only.",
+            advice="Remove the reranker from this config.",
+        )
+    reader, task = ("collection", MIXED) if texts.mixed else ("text_collection", RETRIEVAL)
+    how = {"encoding": texts.encoding} if texts.encoding else {}
+    dataset = DatasetSpec(texts.name, reader, str(texts.folder), texts.split, limit=texts.limit, options=how)
+    for chain in models.chains(top_k, planner):
+        options = {**texts.options, **chain.options, "recall_k": MIXED_KS}
+        benchmark = planner.benchmark(dataset, task, options, promised=texts.promised)
+        names = [*filter(None, [texts.writer]), *chain.names]
+        output = result_path(layout.model_folder(names, chain.identity), texts.name, task)
+        yield _job(chain.encoder, benchmark, output, label(names) if len(names) > 1 else "")
 
 
 def tool_jobs(config: MtebConfig, layout: Layout, planner: Planner, promised: Collection[Path]) -> Iterator[Job]:
@@ -94,28 +127,44 @@ def tool_jobs(config: MtebConfig, layout: Layout, planner: Planner, promised: Co
         folder = Path(task.data_path).expanduser()
         for split in task.eval_splits:
             name = task.name if split == "test" else f"{task.name}-{split}"
-            texts = Texts(name, folder, split, settings.limit, promised=folder.resolve() in promised)
+            texts = Texts(
+                name,
+                folder,
+                split,
+                settings.limit,
+                promised=folder.resolve() in promised,
+                options={"candidates": True} if task.is_reranking else {},
+                encoding=task.encoding,
+            )
+            if not texts.promised and has_images(folder):
+                texts = replace(texts, mixed=True)
             yield from text_jobs(texts, models, settings.top_k, layout, planner)
-    if settings.task_names or settings.task_types:
+    if settings.task_names or settings.task_types or (settings.languages and not settings.custom_tasks):
         yield from _mteb_jobs(settings, models, layout, planner)
 
 
 def _mteb_jobs(settings: MtebEval, models: TextModels, layout: Layout, planner: Planner) -> Iterator[Job]:
-    if models.rerankers:
-        raise UsageError(
-            "Rerankers work on custom_tasks only.", advice="Remove them, or MTEB's own tasks, from this config."
-        )
-    chosen = {"languages": settings.languages, "splits": settings.splits}
-    options = {key: value for key, value in chosen.items() if value}
+    """Plan MTEB's own tasks: every encoder alone and, where there is something to order, with each reranker."""
     names = settings.task_names or tasks_of_types(settings.task_types, settings.languages)
-    for encoder, prompts in models.encoders:
-        planner.check(encoder, "encoder")
-        folder = layout.model_folder([encoder.name], [[encoder.what], prompts, ""])
-        for name in names:
-            dataset = DatasetSpec(name, MTEB, name, limit=settings.limit, options=options)
-            benchmark = planner.benchmark(dataset, MTEB, prompts)
-            kind = cast("MtebDataset", planner.datasets.open(dataset)).task.metadata.type
-            yield _job(encoder, benchmark, result_path(folder, name, f"{MTEB}_{kind}"))
+    alone = [replace(models, encoders=(encoder,)) for encoder in models.encoders]  # what one model does, together
+    for own, name in product(alone, names):
+        dataset = DatasetSpec(name, MTEB, name, limit=settings.limit, options=_mteb_options(settings, name))
+        kind = cast("MtebDataset", planner.datasets.open(dataset)).task.metadata.type
+        for chain in own.chains(settings.top_k, planner, second=kind in WITH_RERANKER):
+            benchmark = planner.benchmark(dataset, MTEB, chain.options)
+            output = result_path(layout.model_folder(chain.names, chain.identity), name, f"{MTEB}_{kind}")
+            yield _job(chain.encoder, benchmark, output, label(chain.names) if len(chain.names) > 1 else "")
+
+
+def _mteb_options(settings: MtebEval, name: str) -> dict[str, Any]:
+    """Say which part of a task is meant, and where its data are."""
+    splits = settings.splits.get(name, []) if isinstance(settings.splits, dict) else settings.splits
+    roots = settings.data_dir
+    own = roots.get(name) if isinstance(roots, dict) else str(Path(roots or CACHE) / name)
+    if not roots and not Path(str(own)).is_dir():
+        own = None  # nobody has put the data there by hand
+    chosen = {"languages": settings.languages, "splits": splits, "folder": own, "hub": settings.hub}
+    return {key: value for key, value in chosen.items() if value}
 
 
 def _job(encoder: ModelSpec, benchmark: PlannedBenchmark, output: Path, together: str = "") -> Job:

@@ -9,16 +9,17 @@ from typing import Any
 
 from eyechart.api import Budget
 from eyechart.compat.evalscope.comparison import ComparisonPlan
-from eyechart.compat.evalscope.layout import Layout, result_path
+from eyechart.compat.evalscope.layout import Layout, holds_other_captions, result_path
 from eyechart.compat.evalscope.models import vision_access, vision_spec
-from eyechart.compat.evalscope.schema import CAPTION, COMPARISON, ClipConfig, ClipEval, TaskConfig, VisionModel
+from eyechart.compat.evalscope.schema import CAPTION, COMPARISON, ClipConfig, ClipEval, VisionModel
+from eyechart.compat.evalscope.task_config import TaskConfig
 from eyechart.compat.evalscope.text_jobs import TextModels, Texts, text_jobs, tool_jobs
 from eyechart.config import Config, make_config
 from eyechart.datasets.catalogue import load_catalogue
 from eyechart.datasets.layout import is_webdataset
 from eyechart.outputs import check_outputs
 from eyechart.plan import Planner, dataset_names, dataset_spec, task_options
-from eyechart.tasks.image_caption import data_folder
+from eyechart.tasks.image_caption import data_folder, way_of
 from eyechart.types import Job
 
 
@@ -85,16 +86,30 @@ class _ClipTranslation:
         """Plan one model on one dataset."""
         settings = self.settings
         config = self._config(name)
-        options = task_options(config) | {"caption_prompt": entry.prompt}
+        options = task_options(config) | {"caption_prompt": entry.prompt, "prompt_role": entry.prompt_role}
         benchmark = self.planner.benchmark(dataset_spec(config, name, config.language[0]), task, options)
         role = benchmark.task.needs
         spec = vision_spec(entry, role, vision_access(entry, role, settings, self.budget))
-        folder = self.layout.model_folder([entry.model_name], [spec.what, entry.prompt])
-        output = result_path(folder, name, benchmark.task_name, settings.language or "en")
+
+        def output_in(folder: Path) -> Path:
+            return result_path(folder, name, benchmark.task_name, settings.language or "en")
+
+        def taken(folder: Path) -> bool:
+            return benchmark.task_name == CAPTION and holds_other_captions(
+                output_in(folder), way_of(spec, benchmark.settings)
+            )
+
+        identity = [spec.what, entry.prompt, entry.prompt_role]
+        output = output_in(self.layout.model_folder([entry.model_name], identity, taken))
         if not (settings.skip_existing and output.exists()):  # see `eyechart.plan.plan_jobs`
             benchmark.task.check_family(self.planner.check(spec, role))
         return benchmark.job(
-            spec, output, batch_size=settings.batch_size, workers=settings.num_workers, on_error=settings.on_error
+            spec,
+            output,
+            batch_size=settings.batch_size,
+            workers=settings.num_workers,
+            on_error=settings.on_error,
+            **({} if settings.min_success is None else {"min_success": settings.min_success}),
         )
 
     def _comparison(self) -> Translation:
@@ -142,6 +157,8 @@ class _ClipTranslation:
             "seed": self.seed,
             "wds_cache_dir": settings.cache_dir,
             "dataset_hub": settings.hub,
+            "encoding": settings.encoding,
+            "on_error": settings.on_error,
         }
         return make_config(values | ({"dataset_root": root} if root else {}))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import warnings
 from collections.abc import Iterator
 from inspect import signature
@@ -12,7 +13,7 @@ from eyechart.compat.vlmevalkit.video import VideoBaseDataset
 from eyechart.datasets.questions.benchmarks import known_benchmarks
 from eyechart.datasets.questions.folders import lmu_data_root
 from eyechart.datasets.questions.own_tables import class_of, table_file, with_metric
-from eyechart.datasets.questions.reader import question_names
+from eyechart.datasets.questions.reader import question_names, refuse_unscored
 from eyechart.datasets.questions.tsv import read_header
 from eyechart.datasets.registry import BENCHMARKS
 from eyechart.errors import unknown_name
@@ -30,9 +31,12 @@ def build_dataset(dataset_name: str, *, metric: str = "", **kwargs: Any) -> Any:
 
     Raises:
         UnknownNameError: If nobody knows the name and there is no such file.
-        UsageError: If a metric is given for a benchmark that has its own.
+        UsageError: If a metric is given for a benchmark that has its own, or the benchmark is not scored.
     """
     dataset = _open(dataset_name, kwargs)
+    for notice in getattr(dataset, "notices", ()):
+        if notice.kind in ("other_file", "other_rules"):
+            logging.getLogger("eyechart.vlm").warning(notice.message)
     if metric:
         with_metric(dataset.benchmark, metric)
         dataset.metric = metric
@@ -75,6 +79,7 @@ def _open(name: str, arguments: dict[str, Any]) -> Any:
         return _made(datasets.class_for(known), name, arguments)
     if name in BENCHMARKS.names():
         return BENCHMARKS.load(name)(name)
+    refuse_unscored(name)
     path = table_file(name)
     if path is None:
         place = lmu_data_root() / f"{name}.tsv"

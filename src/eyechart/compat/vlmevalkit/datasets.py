@@ -21,7 +21,8 @@ from eyechart.datasets.questions.own_classes import by_scorer
 from eyechart.datasets.questions.own_tables import benchmark_of, with_metric
 from eyechart.datasets.questions.prompts import build_prompt, fill_questions
 from eyechart.datasets.questions.question_table import QuestionTable
-from eyechart.datasets.questions.rows import Record, as_record, as_table
+from eyechart.datasets.questions.reader import borrowed_name, known_file, other_file, parts_of, read_known
+from eyechart.datasets.questions.rows import Record, as_record, as_table, with_columns
 from eyechart.datasets.questions.tsv import read_tsv
 from eyechart.errors import unknown_name
 
@@ -103,8 +104,7 @@ class ImageBaseDataset:
         self.metric = self.METRIC
         self.table_file: Path | None = None
         """The file that the rows were read from; a class that reads them elsewhere leaves it empty."""
-        table = as_table(self.load_data(dataset))
-        self.questions = QuestionTable(dataset, table, file=file, skip_noimg=skip_noimg)
+        self.questions = self._questions(dataset, skip_noimg)
         self.img_root = str(self.questions.image_root)
         self.meta_only, self.notices = self.questions.meta_only, self.questions.notices
         if self.FORM.kind == "Caption":
@@ -126,6 +126,18 @@ class ImageBaseDataset:
     def data(self, table: Any) -> None:
         self._data = table
 
+    def _questions(self, dataset: str, skip_noimg: bool) -> QuestionTable:
+        known = known_benchmarks().get(dataset)
+        table = with_columns(as_table(self.load_data(dataset)), known.columns if known else {})
+        questions = QuestionTable(dataset, table, file=self.file, skip_noimg=skip_noimg)
+        if known is not None and known.parameters.get("image_size"):
+            questions.add_image_sizes()
+        if self.file is not None:
+            questions.notices.extend(borrowed_name(dataset))
+        elif known is not None and class_for(known) is type(self) and self.table_file is not None:
+            questions.notices.extend(other_file(known, self.table_file))
+        return questions
+
     @classmethod
     def supported_datasets(cls) -> list[str]:
         """List the benchmarks of this class."""
@@ -146,8 +158,10 @@ class ImageBaseDataset:
     def load_data(self, dataset: str) -> Any:
         """Return the table: a given file, else ``$LMUData/{dataset}.tsv``, downloaded if need be."""
         known = known_benchmarks().get(dataset)
-        url = self.DATASET_URL.get(dataset) or (known.url if known else "")
-        return self.prepare_tsv(url, self.DATASET_MD5.get(dataset) or (known.md5 if known else ""))
+        if self.file is None and known is not None and class_for(known) is type(self):
+            self.table_file = known_file(known)
+            return read_tsv(self.table_file)
+        return self.prepare_tsv(self.DATASET_URL.get(dataset, ""), self.DATASET_MD5.get(dataset))
 
     def prepare_tsv(self, url: str, file_md5: str | None = None) -> Any:
         """Return the table: a given file, else ``$LMUData/{dataset}.tsv``, downloaded from ``url`` if need be."""
@@ -283,6 +297,14 @@ class ImageMTDataset(ImageBaseDataset):
 
 class MMDUDataset(ImageMTDataset):
     """MMDU's dialogues."""
+
+
+class ConcatDataset(ImageBaseDataset):
+    """Several benchmarks in one: each row is asked and scored as in its part."""
+
+    def _questions(self, dataset: str, skip_noimg: bool) -> QuestionTable:  # noqa: ARG002 - as the parts have it
+        known = known_benchmarks()[dataset]
+        return read_known(known, {part.name: known_file(part) for part in parts_of(known)})
 
 
 class CustomMCQDataset(ImageMCQDataset):

@@ -9,12 +9,14 @@ from eyechart.datasets.layout import existing, own_split, source_of
 from eyechart.datasets.named.annotations import named_file
 from eyechart.datasets.rows import RowDataset, describe, in_memory, read_csv
 from eyechart.datasets.selection import Found, Row, question_dataset
+from eyechart.datasets.unpacked import unpacked
 from eyechart.errors import DataError
 from eyechart.io.untrusted import json_lines, parse_json, read_json, text_of
 from eyechart.types import DatasetSpec, Sample
 
 EXAMPLES = ["examples.jsonl", "data/examples.jsonl"]
-WINOGROUND_IMAGES = ["images/{image}", "data/images/{image}"]
+WINOGROUND_IMAGES = ["images", "data/images"]
+"""Folders, or archives of that name: that is how the hub has them."""
 TAGS = ("tag", "secondary_tag", "collapsed_tag", "num_main_preds")
 """Winoground's own columns that make groups."""
 _VOWELS = "aeiou"
@@ -46,7 +48,11 @@ def open_winoground(spec: DatasetSpec) -> RowDataset[Sample]:
     """Read two images and two captions per example; the tags become metadata."""
     own_split(spec)
     path = existing(spec, EXAMPLES)
-    finder = ImageFinder(Path(spec.root), WINOGROUND_IMAGES)
+    root = Path(spec.root)
+    archive = next((file for name in WINOGROUND_IMAGES if (file := root / f"{name}.zip").is_file()), None)
+    if archive and not any((root / name).is_dir() for name in WINOGROUND_IMAGES):
+        root = unpacked(archive)
+    finder = ImageFinder(root, [*(f"{name}/{{image}}" for name in WINOGROUND_IMAGES), "{image}"])
     return question_dataset(spec, path, json_lines(path), _winoground_question, finder)
 
 

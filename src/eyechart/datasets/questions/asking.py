@@ -132,10 +132,68 @@ def woven(text: str, images: Sequence[Item], where: str) -> list[Any]:
     return [*(item for item in stripped if item["value"]), *(images[marks:] if marks else ())]
 
 
+def shown(text: str, images: Sequence[Item], where: str) -> list[Any]:
+    """Show the images where the text has two marks, of which the first stays in the text; no empty texts."""
+    parts = in_place(text.replace(MARK * 2, f"\0{MARK}"), images, where)
+    kept = [text_item(item["value"].replace("\0", MARK)) if item["type"] == "text" else item for item in parts]
+    return [item for item in kept if item["value"]]
+
+
+def here(text: str, images: Sequence[Item], where: str) -> list[Any]:
+    """Show the images where the text has ``<ImageHere>``, and none elsewhere; no empty texts."""
+    count = text.count("<ImageHere>")
+    if count > len(images):
+        raise DataError(f"{where}: {count} times <ImageHere> in the text, but {len(images)} images.")
+    return [item for item in in_place(text, images[:count], where, "<ImageHere>") if item["value"]]
+
+
+def pages(text: str, images: Sequence[Item], where: str) -> list[Any]:  # noqa: ARG001 - no error
+    """Show the text, then each image after its number."""
+    total = len(images)
+    numbered_pages = [
+        [text_item(f"Below is the {i}-th image (total {total} images).\n"), image] for i, image in enumerate(images, 1)
+    ]
+    return [text_item(text), *(item for page in numbered_pages for item in page)]
+
+
+def marked(text: str, images: Sequence[Item], where: str) -> list[Any]:  # noqa: ARG001 - no error
+    """Show images where the text has a mark, as far as they go, others at the end; before it where it has no mark."""
+    left = list(images)
+    message: list[Any] = []
+    for part in re.split(r"(<image token>|<image>)", text):
+        if part in ("<image token>", MARK):
+            message += [left.pop(0)] if left else []
+        elif part:
+            message.append(text_item(part))
+    return [*left, *message] if len(left) == len(images) else [*message, *left]
+
+
+def tagged(text: str, images: Sequence[Item], where: str) -> list[Any]:
+    """Show the images where the text names them: ``<IMAGE_0>``; no empty texts."""
+    message = []
+    for i, part in enumerate(re.split(r"<IMAGE_(\d+)>", text)):
+        if i % 2 and int(part) >= len(images):
+            raise DataError(f"{where} speaks of <IMAGE_{part}> but has {len(images)} images.")
+        message += [images[int(part)]] if i % 2 else [text_item(part)] if part else []
+    return message
+
+
+def parted(text: str, images: Sequence[Item], where: str) -> list[Any]:  # noqa: ARG001 - no error
+    """Make a part of its own of what stands between bars (``<|>``); the images are shown in place of ``<images>``."""
+    parts = text.split("<|>")
+    return [item for part in parts for item in (images if part == "<images>" else [text_item(part)])]
+
+
 PLACES: dict[str, Callable[[str, Sequence[Item], str], list[Any]]] = {
     "first": first,
     "numbered": numbered,
     "in_place": in_place,
     "woven": woven,
+    "shown": shown,
+    "tagged": tagged,
+    "parted": parted,
+    "here": here,
+    "pages": pages,
+    "marked": marked,
 }
 """Where images go, by name."""

@@ -11,16 +11,19 @@ metric      for the scorer "open": which metric of eyechart.metrics.answers.OPEN
 parameters  what else the scorer or the prompt needs to know
 judge       no: never asked; optional: asked about answers that no rule can read; required: nothing is scored without
 answers     false: the file has no answers, its owner scores predictions
+columns     columns of ours, and those of the file that hold them (several: a list is made of them)
+by_hand     where there is no table to download: how to make one of what is at the address
 datasets    the name, and the MD5 digest of {url}/{name}.tsv, or [digest, address]; "" where no digest is published
 
-``refused.toml`` names the benchmarks of VLMEvalKit that are not scored, and why.
+``joined.toml`` names the benchmarks that are made of others. ``refused.toml`` names those of VLMEvalKit that are not
+scored, and why.
 """
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 from typing import Any, Literal, get_args
@@ -29,6 +32,8 @@ from eyechart.datasets.questions.asking import Asking
 
 Judging = Literal["no", "optional", "required"]
 _JUDGING: tuple[Judging, ...] = get_args(Judging)
+PART, PART_INDEX = "SUB_DATASET", "original_index"
+"""Columns of a joined table: the part that a row comes from, and its index there; as VLMEvalKit calls them."""
 OWN_EVALUATE = "evaluate"
 """In place of a scorer: the dataset class scores its predictions itself."""
 IGNORE_CASE = "ignore_case"
@@ -109,6 +114,12 @@ class QuestionBenchmark:
     """For open questions: the metric that compares an answer with the right ones."""
     answers: bool = True
     about: str = ""
+    parts: tuple[str, ...] = ()
+    """The benchmarks that it is made of, where it has no table of its own."""
+    by_hand: str = ""
+    """How to make its table, where there is none to download."""
+    columns: Mapping[str, str | Sequence[str]] = field(default_factory=dict)
+    """Columns of ours that stand under other names in its file."""
     asking: Asking | None = None
     """Words of its own, in place of a form of prompt."""
     parameters: Mapping[str, Any] = field(default_factory=dict)
@@ -129,20 +140,44 @@ class QuestionBenchmark:
 def known_benchmarks() -> Mapping[str, QuestionBenchmark]:
     """Return all benchmarks by name."""
     families = (family for table in _tables() for family in table.get("family", ()))
-    return {entry.name: entry for family in families for entry in _members(family)}
+    single = {entry.name: entry for family in families for entry in _members(family)}
+    joined = {name: parts for name, parts in _joined().items() if all(part in single for part in parts)}
+    return single | {name: _of_parts(name, [single[part] for part in parts]) for name, parts in joined.items()}
 
 
 @cache
 def refused_benchmarks() -> Mapping[str, str]:
     """Return the benchmarks of VLMEvalKit that are not scored, by name, and why."""
     groups = (group for table in _tables() for group in table.get("refused", ()))
-    return {name: group["reason"] for group in groups for name in group["names"]}
+    refused = {name: str(group["reason"]) for group in groups for name in group["names"]}
+    known = known_benchmarks()
+    return refused | {name: "its parts are not scored" for name in _joined() if name not in known}
 
 
-def _tables() -> Iterator[Mapping[str, Any]]:
+def _joined() -> dict[str, list[str]]:
+    return {name: parts for table in _tables() for name, parts in table.get("joined", {}).items()}
+
+
+def _of_parts(name: str, parts: Sequence[QuestionBenchmark]) -> QuestionBenchmark:
+    """Return a benchmark that is made of others, all of one kind."""
+    about = f"{len(parts)} benchmarks in one: {', '.join(part.name for part in parts)}"
+    return replace(
+        parts[0],
+        name=name,
+        dataset_class="ConcatDataset",
+        scorer="parts",
+        md5="",
+        about=about,
+        columns={},
+        parts=tuple(part.name for part in parts),
+    )
+
+
+@cache
+def _tables() -> tuple[Mapping[str, Any], ...]:
     folder = files("eyechart.datasets.questions").joinpath("benchmarks")
-    for path in sorted(folder.iterdir(), key=lambda path: path.name):
-        yield tomllib.loads(path.read_text(encoding="utf-8"))
+    paths = sorted(folder.iterdir(), key=lambda path: path.name)
+    return tuple(tomllib.loads(path.read_text(encoding="utf-8")) for path in paths)
 
 
 def _members(family: Mapping[str, Any]) -> Iterator[QuestionBenchmark]:
@@ -159,9 +194,11 @@ def _members(family: Mapping[str, Any]) -> Iterator[QuestionBenchmark]:
             asking=Asking(**family["asking"]) if "asking" in family else form.asking,
             kind=family.get("kind", form.kind),
             url=url,
-            md5=md5,
+            md5=md5.lower(),
             metric=family.get("metric", ""),
             answers=family.get("answers", True),
             about=family.get("about", ""),
+            by_hand=family.get("by_hand", ""),
+            columns=family.get("columns", {}),
             parameters=family.get("parameters", {}),
         )

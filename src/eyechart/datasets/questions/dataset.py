@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from eyechart.datasets.questions.benchmarks import QuestionBenchmark
@@ -77,7 +76,7 @@ class QuestionDataset:
 
     def signature(self) -> str:
         """Digest all that is asked: the table, the images that it names, and how it asks."""
-        files = [Path(self.info.source), *self.table.image_files()]
+        files = [*self.table.files, *self.table.image_files()]
         asking = self.info.benchmark.asking
         words = [self.info.benchmark.prompt, *([asdict(asking)] if asking else [])]
         return digest_json([*words, [file_digest(path).hex() for path in files]])

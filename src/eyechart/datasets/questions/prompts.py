@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from eyechart.datasets.questions.asking import Asking, in_place, text_item
-from eyechart.datasets.questions.benchmarks import QuestionBenchmark
+from eyechart.datasets.questions.benchmarks import PART, QuestionBenchmark, known_benchmarks
 from eyechart.datasets.questions.messages import Item
 from eyechart.datasets.questions.rows import RowTable
+from eyechart.datasets.questions.views import VIEWS
 from eyechart.errors import DataError
-from eyechart.metrics.cells import Row, text_list
+from eyechart.metrics.cells import Row, as_text, text_list
 
 CAPTION_QUESTION = (
     "Please describe this image in general. Directly provide the description, "
@@ -35,10 +36,13 @@ PROMPTS: dict[str, Asking] = {
 
 def build_prompt(benchmark: QuestionBenchmark, row: Row, images: Sequence[Item], where: str) -> list[Any]:
     """Return what a row asks, as items or as turns; the text names the row in errors."""
+    if benchmark.parts:
+        benchmark = known_benchmarks()[as_text(row[PART])]
     if benchmark.prompt == DIALOGUE:
         return turns(row, images, where)
     asking = benchmark.asking or PROMPTS[benchmark.prompt]
-    return asking.items(row, images, where)
+    view = VIEWS[benchmark.parameters["view"]](row) if "view" in benchmark.parameters else {}
+    return asking.items({**row, **view}, images, where)
 
 
 def turns(row: Row, images: Sequence[Item], where: str) -> list[Any]:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from eyechart.datasets.questions.benchmarks import PART, PART_INDEX
 from eyechart.datasets.questions.folders import image_folder, inside, lmu_data_root
 from eyechart.datasets.questions.images import SHARED, decode_cell, write_image
 from eyechart.datasets.questions.rows import Record, RowTable
 from eyechart.errors import DataError
 from eyechart.io.digests import file_digest
-from eyechart.io.media import ImageRef
+from eyechart.io.media import ImageRef, image_size
 from eyechart.io.untrusted import is_file
 from eyechart.metrics.cells import as_text, text_list
 from eyechart.types import Notice
@@ -34,6 +35,11 @@ class QuestionTable:
     def rows(self) -> list[Record]:
         """Return the rows."""
         return self.data.rows
+
+    @property
+    def files(self) -> list[Path]:
+        """List the files that the rows were read from."""
+        return [self.file] if self.file else []
 
     def row(self, index: str) -> Record:
         """Return the row with an index."""
@@ -70,6 +76,11 @@ class QuestionTable:
             return next((ImageRef(where, data=decode_cell(cell, where)) for cell in self._image_cells(row)), None)
         except DataError:
             return None
+
+    def add_image_sizes(self) -> None:
+        """Add the column ``image_size``, width and height of a row's first image: who scores points needs it."""
+        shown = (self.first_image(row) for row in self.rows)
+        self.data["image_size"] = [list(image_size(image.read(), image.source)) if image else None for image in shown]
 
     def image_files(self) -> list[Path]:
         """List the files that rows name in place of holding images, those that are there."""
@@ -153,3 +164,40 @@ class QuestionTable:
             seen.add(value)
         table["index"] = [int(v) for v in index] if all(map(_INTEGER.fullmatch, index)) else index
         return table
+
+
+class JoinedTable(QuestionTable):
+    """The rows of several tables, renumbered, with a column that names the part, where each finds its images."""
+
+    def __init__(self, name: str, parts: Mapping[str, QuestionTable]) -> None:
+        self.parts = parts
+        rows: list[dict[str, object]] = []
+        for part, table in parts.items():
+            for row in table.rows:
+                cells = row.without("index", "image")
+                rows.append({"index": len(rows), **cells, PART: part, PART_INDEX: row["index"]})
+        super().__init__(name, RowTable(rows), skip_noimg=False)
+        self.notices += [notice for table in parts.values() for notice in table.notices]
+
+    @property
+    def files(self) -> list[Path]:
+        """List the files of the parts."""
+        return [path for table in self.parts.values() for path in table.files]
+
+    def write_images(self, row: Record) -> list[str]:
+        """Return the files of a row's images, in the folder of its part."""
+        table, original = self._origin(row)
+        return table.write_images(original)
+
+    def first_image(self, row: Record) -> ImageRef | None:
+        """Return a row's first image."""
+        table, original = self._origin(row)
+        return table.first_image(original)
+
+    def image_files(self) -> list[Path]:
+        """List the files that rows name in place of holding images."""
+        return list(dict.fromkeys(path for table in self.parts.values() for path in table.image_files()))
+
+    def _origin(self, row: Record) -> tuple[QuestionTable, Record]:
+        table = self.parts[as_text(row[PART])]
+        return table, table.row(as_text(row[PART_INDEX]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from eyechart.io.cells import csv_text
@@ -47,6 +47,13 @@ class Record(MutableMapping[str, Cell]):
     def __delitem__(self, column: str) -> None:
         del self._cells[column]
 
+    def __contains__(self, column: object) -> bool:
+        return column in self._cells
+
+    def get(self, column: str, default: Cell = None) -> Cell:
+        """Return a cell, if there is such a column; the usual way raises and catches an error for each that is not."""
+        return self[column] if column in self._cells else default
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._cells)
 
@@ -59,6 +66,24 @@ class Record(MutableMapping[str, Cell]):
     def has(self, column: str) -> bool:
         """Tell whether a cell is there, without reading it."""
         return self._cells.get(column) is not None
+
+    def join(self, column: str, sources: Sequence[str], *, single: bool) -> None:
+        """Make a cell of other cells: of one, or a list of several; what is large is read when it is asked for."""
+        if not all(self.has(source) for source in sources):
+            self._cells[column] = None
+        elif not any(self.is_large(source) for source in sources):
+            cells = [self[source] for source in sources]
+            self._cells[column] = cells[0] if single else repr(list(map(str, cells)))
+        else:
+            earlier = self._fetch
+
+            def fetch(name: str) -> str:
+                if name != column:
+                    return earlier(name) if earlier else ""
+                cells = [str(self[source]) for source in sources]
+                return cells[0] if single else repr(cells)
+
+            self._cells[column], self._fetch = STORED, fetch
 
     def to_dict(self) -> dict[str, Cell]:
         """Return all cells, large ones included."""
@@ -142,6 +167,21 @@ class RowTable:
         import pandas as pd
 
         return pd.DataFrame(self.to_dict(), columns=self.columns)
+
+
+def with_columns(table: RowTable, names: Mapping[str, str | Sequence[str]]) -> RowTable:
+    """Give a table columns that it has under other names, in place; several make a list of their cells.
+
+    A large cell stays in its file until somebody asks. A column that is there already stays.
+    """
+    for column, sources in names.items():
+        listed = [sources] if isinstance(sources, str) else list(sources)
+        if column in table or not all(source in table for source in listed):
+            continue
+        for row in table.rows:
+            row.join(column, listed, single=isinstance(sources, str))
+        table.columns.append(column)
+    return table
 
 
 def as_table(data: Any) -> RowTable:

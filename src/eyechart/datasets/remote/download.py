@@ -215,7 +215,7 @@ def _check_status(response: httpx2.Response, url: str) -> None:
     if response.is_success:
         return
     if is_retried(response.status_code):
-        raise _BrokenError(f"status {response.status_code}", read_retry_after(response.headers.get("retry-after")))
+        raise _BrokenError(f"status {response.status_code}", read_retry_after(response.headers))
     raise _refusal(response, url)
 
 

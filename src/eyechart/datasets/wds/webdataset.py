@@ -23,7 +23,7 @@ from eyechart.datasets.rows import describe
 from eyechart.datasets.text_lists import languages_in
 from eyechart.datasets.wds.targets import objective_texts, target_maker
 from eyechart.datasets.wds.tarshard import MakeSample, iter_tar
-from eyechart.errors import DataError
+from eyechart.errors import DataError, LanguageError
 from eyechart.io.progress import NoProgress, Progress
 from eyechart.io.untrusted import read_text
 from eyechart.languages import canonical, find_same, is_main
@@ -77,7 +77,7 @@ class WebDataset:
         texts = read_class_texts(folder, spec)
         if not texts.classnames and not find_same(spec.language, languages_in(folder)):
             known = ", ".join(languages_in(folder)) or "none"
-            raise DataError(
+            raise LanguageError(
                 f"{spec.name} has no class names for language {spec.language!r} (it has: {known}).",
                 advice=f"Add classnames.{spec.language}.txt and templates to {self.files.address}, "
                 "or use --custom_classname_file and --custom_template_file.",

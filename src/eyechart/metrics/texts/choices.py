@@ -142,3 +142,24 @@ def final_answer_line(answer: object) -> str:
         return text
     capitals = set(tails[-1]) & set(LETTERS)
     return capitals.pop() if len(capitals) == 1 else tails[-1]
+
+
+_LONE_LETTER = re.compile(r"[\W_]*([A-Za-z])[\W_]*")
+
+
+def key_letter(answer: str, options: Mapping[str, str]) -> str | None:
+    """Return the option that a key names: A, a, (A), "A. cat" or cat; None if it names none, or two."""
+    if answer in options:
+        return answer
+    wanted = answer.strip().casefold()
+    lone = _LONE_LETTER.fullmatch(answer)
+    found = {letter for letter, text in options.items() if text.strip().casefold() == wanted and wanted}
+    found |= {lone[1].upper()} & options.keys() if lone else set()
+    found |= {letter for letter, text in options.items() if _labels(answer.strip(), letter, text)}
+    return found.pop() if len(found) == 1 else None
+
+
+def _labels(key: str, letter: str, text: str) -> bool:
+    """Tell whether a key is an option with its letter before it: "(A) cat", "A. cat"."""
+    label = re.match(rf"\(?{letter}[).:]\s*", key)
+    return bool(label and text) and key[label.end() if label else 0 :].strip() == text.strip()

@@ -1,156 +1,297 @@
-"""Comparing mathematical answers by their value, without evaluating them as code.
+r"""Whether two mathematical answers say the same, without evaluating them as code or a computer algebra.
 
-A small arithmetic of its own reads numbers (1,000 too), + - * / ^ **, brackets, and LaTeX's frac,
-sqrt, pi, cdot, times and div. Whole numbers and fractions are exact. Anything else is text.
+Both are read as expressions, equations, inequalities, ratios, lists, sets, tuples or intervals of such. Numbers are
+compared by value. Expressions with variables are compared by their values at a few fixed points, where two different
+answers do not agree by accident. ``\boxed{42}``, ``45^\circ``, ``\text{B}``, ``x=5`` say 42, 45, B and 5; ``50\%`` says
+0.5, and 50 to who asks for per cents. What cannot be read is compared as text. Length, nesting and sizes are bounded.
 """
 
 import math
 import re
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 
 from eyechart.metrics.cells import as_text
+from eyechart.metrics.texts.math_number import Number, has, symbols_of, value_of
+from eyechart.metrics.texts.math_text import MAX_LENGTH, plain_expression, without_units
+from eyechart.metrics.texts.math_tree import NotANumberError, Tree, parse
 
 TOLERANCE = 1e-6
-# Bounds that no real answer meets; they keep the work small and the recursion shallow.
-_MAX_LENGTH = 200
-_MAX_TOKENS = 60
-_MAX_BITS = 4096
-_MAX_EXPONENT = 512
-_TOKEN = re.compile(
-    r"\s*(\d{1,3}(?:,\d{3})+(?:\.\d*)?|(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d{1,3})?|\*\*|\\?[a-z]+|[-+*/^(){}\[\]])"
+"""How far two numbers may be apart, as in VLMEvalKit's comparison for MathVision; tiny numbers less."""
+_RELATIVE = 1e-9
+_POINTS = tuple(
+    tuple(0.37 + math.modf((i + 1) * (k + 2) * math.sqrt(2 + 3 * k))[0] for i in range(32)) for k in range(4)
 )
-_LATEX = {r"\times": "*", r"\cdot": "*", r"\div": "/", r"\dfrac": r"\frac", r"\tfrac": r"\frac", "pi": r"\pi"}
-_NAME_AND_EQUALS = re.compile(r"^\s*[a-z]\s*=")  # "x = 5" says 5
-_SPACING = re.compile(r"\\left(?![a-z])|\\right(?![a-z])|\\[,;:! ]|\$")
-
-Number = Fraction | float
-
-
-class NotANumberError(ValueError):
-    """The text is not an arithmetic expression, or one too large to work out."""
+_NOT_READ = (NotANumberError, OverflowError, ZeroDivisionError, KeyError, ValueError)
+_MAX_ITEMS = 12
+_WORDS = re.compile(r"[^\W\d_]+(?:[\s'-]+[^\W\d_]+)*")
+_SEPARATORS = re.compile(r"[,;]|\\cup(?![a-z])|(?<![a-z\\])(?:or|and)(?![a-z])")
+_RELATIONS = {r"\leq": "<=", r"\le": "<=", r"\geq": ">=", r"\ge": ">=", r"\lt": "<", r"\gt": ">"}
+_RELATION = re.compile(r"<=|>=|[<>=]")
+_NAME = re.compile(r"\\?[a-z]+'?(?:_\{?\w+\}?)?(?:\([a-z]\))?")
+_BRACKETS = {("(", ")"), ("[", "]"), ("(", "]"), ("[", ")"), (r"\{", r"\}"), ("{", "}")}
 
 
 def math_equal(answer: object, target: object) -> bool:
-    """Tell whether two answers are the same text up to case and outer space, or the same number to 1e-6.
-
-    Does what VLMEvalKit's `is_equal` for MathVision is meant to do; that one evaluates the model's answer
-    as Python.
-    """
+    """Tell whether two answers are the same text up to case and outer space, or say the same mathematically."""
     left, right = as_text(answer).lower().strip(), as_text(target).lower().strip()
     if left == right:
         return True
-    try:
-        return -TOLERANCE < math_value(left) - math_value(right) < TOLERANCE
-    except (NotANumberError, OverflowError, ZeroDivisionError):
+    if max(len(left), len(right)) > 10 * MAX_LENGTH:
         return False
+    first, second = plain_expression(as_text(answer)), plain_expression(as_text(target))
+    (first, unit), (second, other) = without_units(first), without_units(second)
+    if not (first and second) or (unit and other and unit != other) or max(len(first), len(second)) > MAX_LENGTH:
+        return False
+    return _same(first, second)
+
+
+def math_close(answer: object, target: object, tolerance: float) -> bool:
+    """Tell whether two answers say the same, or the same numbers within a tolerance, in any order."""
+    if math_equal(answer, target):
+        return True
+    said, wanted = _amounts(answer), _amounts(target)
+    if not wanted or len(said) != len(wanted):
+        return False
+    return all(abs(a - b) <= tolerance for a, b in zip(said, wanted, strict=True))
+
+
+def _amounts(text: object) -> list[float]:
+    """Return the numbers that a text lists, sorted; nothing where it holds anything else."""
+    plain, _ = without_units(plain_expression(as_text(text)[: 10 * MAX_LENGTH]))
+    try:
+        return sorted(float(math_value(part).real) for part in (_top_level(plain) or [plain])[:_MAX_ITEMS])
+    except _NOT_READ:
+        return []
 
 
 def math_value(text: str) -> Number:
-    """Return the value of an arithmetic expression in plain or LaTeX notation."""
-    if len(text) > _MAX_LENGTH:
-        raise NotANumberError(f"{len(text)} characters are more than an answer needs")
-    plain = _NAME_AND_EQUALS.sub("", _SPACING.sub("", text.lower()))
-    tokens, position, end = list[str](), 0, len(plain.rstrip())
-    while position < end:
-        token = _TOKEN.match(plain, position)
-        if token is None or len(tokens) == _MAX_TOKENS:
-            raise NotANumberError(f"{text!r} is not an arithmetic expression")
-        tokens.append(_LATEX.get(token[1], token[1]))
-        position = token.end()
-    parser = _Parser(tokens)
-    value = parser.sum()
-    if parser.tokens:
-        raise NotANumberError(f"{parser.tokens[0]!r} is left over in {text!r}")
-    return value
+    """Return the value of an expression without variables.
+
+    Raises:
+        NotANumberError: If it is none.
+    """
+    plain, _ = without_units(plain_expression(text))
+    name, equals, value = plain.rpartition("=")
+    if equals and _NAME.fullmatch(name.strip()):
+        plain = value
+    found = _value(parse(plain), (), Fraction(1, 100))
+    if isinstance(found, complex):
+        raise NotANumberError("a root of a negative number")
+    return found
 
 
-@dataclass
-class _Parser:
-    """Recursive descent over tokens; each method reads one level of precedence and leaves the rest."""
-
-    tokens: list[str] = field(default_factory=list)
-
-    def sum(self) -> Number:
-        value = self.product()
-        while self._next() in {"+", "-"}:
-            sign = 1 if self.tokens.pop(0) == "+" else -1
-            value = _checked(value + sign * self.product())
-        return value
-
-    def product(self) -> Number:
-        value = self.signed()
-        while True:
-            operator = self._next()
-            if operator in {"*", "/"}:
-                self.tokens.pop(0)
-                factor = self.signed()
-                value = _checked(value * factor if operator == "*" else value / factor)
-            elif operator in {"(", r"\pi", r"\sqrt", r"\frac"}:  # 2(3), 2\pi: no sign means times
-                value = _checked(value * self.power())
-            else:
-                return value
-
-    def signed(self) -> Number:
-        if self._next() in {"+", "-"}:
-            return self.signed() if self.tokens.pop(0) == "+" else -self.signed()
-        return self.power()
-
-    def power(self) -> Number:
-        base = self.atom()
-        if self._next() not in {"^", "**"}:
-            return base
-        self.tokens.pop(0)
-        exponent = self.signed()
-        if not -_MAX_EXPONENT <= exponent <= _MAX_EXPONENT:
-            raise NotANumberError("the exponent is out of range")
-        value = base**exponent
-        if isinstance(value, complex):
-            raise NotANumberError("a root of a negative number")
-        return _checked(value)
-
-    def atom(self) -> Number:
-        symbol = self.tokens.pop(0) if self.tokens else ""
-        if symbol in _CLOSING:
-            value = self.sum()
-            self._expect(_CLOSING[symbol])
-            return value
-        if symbol == r"\frac":
-            return _checked(self.atom() / self.atom())
-        if symbol in {r"\sqrt", "sqrt"}:
-            return self._root()
-        if symbol == r"\pi":
-            return math.pi
-        if symbol[:1].isdigit() or symbol[:1] == ".":
-            return Fraction(symbol.replace(",", "").rstrip("."))
-        raise NotANumberError(f"{symbol!r} is not a number")
-
-    def _root(self) -> Number:
-        degree: Number = Fraction(2)
-        if self._next() == "[":
-            degree = self.atom()
-        radicand = self.atom()
-        if radicand < 0 or degree <= 0:
-            raise NotANumberError("a root of a negative number")
-        root = float(radicand) ** (1 / float(degree))
-        return Fraction(round(root)) if round(root) ** degree == radicand else root
-
-    def _next(self) -> str:
-        return self.tokens[0] if self.tokens else ""
-
-    def _expect(self, closing: str) -> None:
-        if not self.tokens or self.tokens.pop(0) != closing:
-            raise NotANumberError(f"{closing!r} is missing")
+def _same(left: str, right: str, depth: int = 0) -> bool:
+    """Compare two plain texts: as words, lists, relations, ratios, then as expressions."""
+    left, right = _unwrapped(left), _unwrapped(right)
+    if left == right:
+        return True
+    if depth > 3 or _WORDS.fullmatch(left) or _WORDS.fullmatch(right):
+        return False
+    several = _items(left), _items(right)
+    if several[0] or several[1]:
+        return several[0] is not None and several[1] is not None and several[0].same(several[1], depth)
+    ratios = _ratio(left), _ratio(right)
+    if ratios[0] and ratios[1]:
+        return ratios[0].same(ratios[1])
+    if _RELATION.search(_relations(left)) or _RELATION.search(_relations(right)):
+        return _same_relation(_relations(left), _relations(right), depth)
+    return _same_expression(left, right)
 
 
-_CLOSING = {"(": ")", "{": "}", "[": "]"}
+def _unwrapped(text: str) -> str:
+    """Drop brackets around a single item: (b) is b."""
+    text = text.strip()
+    while len(text) > 2 and text[0] == "(" and text[-1] == ")" and _closes_last(text) and not _top_level(text[1:-1]):
+        text = text[1:-1].strip()
+    return text
 
 
-def _checked(value: Number) -> Number:
-    """Refuse numbers that would take long to work with."""
-    if isinstance(value, Fraction):
-        if max(value.numerator.bit_length(), value.denominator.bit_length()) > _MAX_BITS:
-            raise NotANumberError("the number is too large")
-    elif not math.isfinite(value):
-        raise NotANumberError("the number is out of range")
-    return value
+def _closes_last(text: str) -> bool:
+    depth = 0
+    for i, letter in enumerate(text):
+        depth += (letter in "([{") - (letter in ")]}")
+        if not depth:
+            return i == len(text) - 1
+    return False
+
+
+def _top_level(text: str) -> list[str]:
+    """Return the parts between separators outside of brackets; nothing where there are none."""
+    if re.fullmatch(r"[-+]?\d{1,3}(,\d{3})+(\.\d+)?%?", text.strip()):
+        return []
+    depth, start, parts = 0, 0, []
+    for found in re.finditer(r"[(\[{)\]}]|" + _SEPARATORS.pattern, text):
+        if found[0] in "([{":
+            depth += 1
+        elif found[0] in ")]}":
+            depth -= 1
+        elif not depth:
+            parts.append(text[start : found.start()])
+            start = found.end()
+    return [*parts, text[start:]] if parts else []
+
+
+@dataclass(frozen=True)
+class _Items:
+    """Several answers: in order where they are a tuple, an interval or a ratio, in any order else."""
+
+    brackets: tuple[str, str]
+    items: Sequence[str]
+
+    def same(self, other: "_Items", depth: int) -> bool:
+        if self.brackets != other.brackets or len(self.items) != len(other.items):
+            return False
+        if self.brackets[0] in {"(", "["}:
+            return all(_same(a, b, depth + 1) for a, b in zip(self.items, other.items, strict=True))
+        left = list(other.items)
+        for item in self.items:
+            match = next((found for found in left if _same(item, found, depth + 1)), None)
+            if match is None:
+                return False
+            left.remove(match)
+        return True
+
+
+def _items(text: str) -> _Items | None:
+    text = text.strip()
+    for opening, closing in _BRACKETS:
+        if text.startswith(opening) and text.endswith(closing) and _closes_last(text.replace("\\", "")):
+            inside = _top_level(text[len(opening) : len(text) - len(closing)])
+            if inside or opening in {r"\{", "["}:
+                parts = inside or [text[len(opening) : len(text) - len(closing)]]
+                kind = ("{", "}") if "{" in opening else (opening, closing)
+                return _bounded(kind, parts)
+    if r"\pm" in text and not _top_level(text):
+        return _bounded(("", ""), [text.replace(r"\pm", sign) for sign in "+-"])
+    found = _top_level(text)
+    return _bounded(("", ""), found) if found else None
+
+
+def _bounded(brackets: tuple[str, str], parts: Sequence[str]) -> _Items | None:
+    return _Items(brackets, [part.strip() for part in parts]) if len(parts) <= _MAX_ITEMS else None
+
+
+@dataclass(frozen=True)
+class _Ratio:
+    """3:2, or 1:2:3, up to a common factor."""
+
+    terms: Sequence[str]
+
+    def same(self, other: "_Ratio") -> bool:
+        if len(self.terms) != len(other.terms):
+            return False
+        (first, *ours), (second, *theirs) = self.terms, other.terms
+        return all(_same_expression(f"({a})/({first})", f"({b})/({second})") for a, b in zip(ours, theirs, strict=True))
+
+
+def _ratio(text: str) -> _Ratio | None:
+    terms = re.split(r":|\\colon(?![a-z])", text)
+    return _Ratio([term.strip() for term in terms]) if 2 <= len(terms) <= _MAX_ITEMS else None
+
+
+def _relations(text: str) -> str:
+    return re.sub(r"\\(?:leq|le|geq|ge|lt|gt)(?![a-z])", lambda found: _RELATIONS[found[0]], text)
+
+
+def _same_relation(left: str, right: str, depth: int) -> bool:
+    """Compare equations and inequalities; ``x = 5`` also says 5 where the other says no name."""
+    one, two = _sides(left), _sides(right)
+    if one is None or two is None:
+        named, plain = (one, right) if one else (two, left)
+        if named is None or named[1] != "=":
+            return False
+        for name, value in ((named[0], named[2]), (named[2], named[0])):
+            if _NAME.fullmatch(name.strip()):
+                return _same(value, plain, depth + 1)
+        return False
+    if one[1] != two[1]:
+        return False
+    if one[0].strip() == two[0].strip():
+        return _same(one[2], two[2], depth + 1)
+    positive = one[1] != "="
+    return _proportional(f"({one[0]})-({one[2]})", f"({two[0]})-({two[2]})", positive=positive)
+
+
+def _sides(text: str) -> tuple[str, str, str] | None:
+    """Split at a sign; the larger side first, of a chain of equations the name and the end."""
+    parts = _RELATION.split(text)
+    signs = _RELATION.findall(text)
+    if not signs or (len(signs) > 1 and set(signs) != {"="}):
+        return None
+    left, right = parts[0], parts[-1]
+    return (right, signs[0].replace("<", ">"), left) if signs[0] in {"<", "<="} else (left, signs[0], right)
+
+
+def _same_expression(left: str, right: str) -> bool:
+    """Compare by value, a ratio as a quotient."""
+    try:
+        one, two = _tree(left), _tree(right)
+    except _NOT_READ:
+        return False
+    names = sorted(symbols_of(one) | symbols_of(two))
+    if symbols_of(one) != symbols_of(two) and not (symbols_of(one) and symbols_of(two)):
+        return False
+    return any(_agree(one, two, names, *scales) for scales in _percents(one, two))
+
+
+def _tree(text: str) -> Tree:
+    ratio = _ratio(text)
+    if ratio and len(ratio.terms) == 2:
+        return ("/", parse(ratio.terms[0]), parse(ratio.terms[1]))
+    return parse(text)
+
+
+def _percents(one: Tree, two: Tree) -> list[tuple[Fraction, Fraction]]:
+    """Return what a per cent may mean on both sides: a hundredth, or where only one has it, also nothing."""
+    hundredth = Fraction(1, 100)
+    both = [(hundredth, hundredth)]
+    return both if has(one, "percent") == has(two, "percent") else [*both, (Fraction(1), Fraction(1))]
+
+
+def _agree(one: Tree, two: Tree, names: Sequence[str], scale: Fraction, other: Fraction) -> bool:
+    try:
+        if not names:
+            return _close(_value(one, (), scale), _value(two, (), other))
+        pairs = [(_at(one, names, point, scale), _at(two, names, point, other)) for point in _POINTS]
+    except _NOT_READ:
+        return False
+    return all(abs(a - b) <= _RELATIVE * max(1e-3, abs(a), abs(b)) for a, b in pairs)
+
+
+def _proportional(left: str, right: str, *, positive: bool) -> bool:
+    """Tell whether one expression is a constant (positive) multiple of the other."""
+    try:
+        one, two = parse(left), parse(right)
+        names = sorted(symbols_of(one) | symbols_of(two))
+        if not symbols_of(one) or not symbols_of(two) or len(names) > len(_POINTS[0]):
+            return False
+        pairs = [(_at(one, names, point), _at(two, names, point)) for point in _POINTS]
+        ratios = [a / b for a, b in pairs]
+    except _NOT_READ:
+        return False
+    first = ratios[0]
+    steady = all(abs(ratio - first) <= _RELATIVE * max(1.0, abs(first)) for ratio in ratios)
+    return steady and abs(first) > TOLERANCE and (not positive or complex(first).real > 0)
+
+
+def _at(tree: Tree, names: Sequence[str], point: Sequence[float], percent: Fraction = Fraction(1, 100)) -> complex:
+    return complex(_value(tree, tuple(zip(names, point, strict=False)), percent))
+
+
+def _value(tree: Tree, symbols: Sequence[tuple[str, float]], percent: Fraction) -> Number:
+    try:
+        return value_of(tree, dict(symbols), percent)
+    except (KeyError, OverflowError, ZeroDivisionError, ValueError) as error:
+        raise NotANumberError(str(error)) from error
+
+
+def _close(left: Number, right: Number) -> bool:
+    """Compare numbers: to 1e-6, tiny ones to a hundredth of themselves, large floats to nine digits."""
+    if isinstance(left, Fraction) and isinstance(right, Fraction):
+        gap = abs(left - right)
+        return gap == 0 or (gap < TOLERANCE and 100 * gap < max(abs(left), abs(right)))
+    one, two = complex(left), complex(right)
+    size = max(abs(one), abs(two))
+    return abs(one - two) <= max(1e-12, min(TOLERANCE, size / 100), _RELATIVE * size)

@@ -36,6 +36,7 @@ from eyechart.models.encoders.open_clip_files import (
     own_place,
     places,
     plain_name,
+    registered,
     tags,
 )
 from eyechart.models.encoders.open_clip_texts import count_tokens, describe_tokenizer, nllb_code
@@ -86,7 +87,9 @@ class OpenClipFamily:
 
     def identity(self, spec: ModelSpec) -> str | None:
         """Name the content of architecture, weights and tokenizer, where they are on this machine."""
-        return content_identity(places(spec), "open_clip_torch", "torchvision", "transformers", "tokenizers")
+        files = content_identity(places(spec), "open_clip_torch", "torchvision", "transformers", "tokenizers")
+        added = registered(spec)
+        return digest_json([files, added]) if files and added else files
 
     def load(self, spec: ModelSpec) -> OpenClipEncoder:
         """Load model, transform and tokenizer."""
@@ -99,34 +102,8 @@ class OpenClipEncoder(TorchEncoder):
     family = "open_clip"
 
     def __init__(self, spec: ModelSpec) -> None:
-        import open_clip
-
-        name = _library_name(spec)
         cache = spec.options.get("cache_dir")
-        quick, notes = _quick_gelu(name, spec)
-        start = no_random_start() if _has_weights(name, spec) else nullcontext()
-        try:
-            with warnings.catch_warnings(), quiet_transformers(), start, _said_by_library() as said:
-                # What the first says is on the card, what the second says is in the error that follows it.
-                warnings.filterwarnings("ignore", message="QuickGELU mismatch")
-                warnings.filterwarnings("ignore", message=".*looks like a TorchScript archive")
-                model, _, self.transform = open_clip.create_model_and_transforms(
-                    name,
-                    pretrained=spec.pretrained or None,
-                    force_quick_gelu=quick,
-                    cache_dir=cache,
-                    weights_only=True,
-                    pretrained_text=False,
-                    require_pretrained=_has_weights(name, spec),
-                )
-                self.tokenizer = open_clip.get_tokenizer(name, cache_dir=cache)
-        except LOAD_ERRORS as error:
-            raise load_error(f"open_clip {spec.label}", error) from error
-        notes += [*said, *_trained_otherwise(name, spec, model.visual.preprocess_cfg)]
-        if spec.options.get("revision") and not spec.name.startswith(HUB):
-            notes.append(f"The revision was not used: only names with {HUB} have one.")
-        if not _has_weights(name, spec):
-            notes.append("The weights are random: no tag and no checkpoint was given.")
+        model, self.transform, self.tokenizer, notes = load_parts(spec)
         if hasattr(self.tokenizer, "tokenizer"):
             self.tokenizer.tokenizer, other = exact_tokenizer(self.tokenizer.tokenizer, cache)
             notes += other
@@ -182,6 +159,39 @@ class OpenClipEncoder(TorchEncoder):
         """Run the text tower."""
         encode = encode_trimmed if self.trimmable else type(model).encode_text
         return encode(model, inputs["tokens"])
+
+
+def load_parts(spec: ModelSpec) -> tuple[Any, Any, Any, list[str]]:
+    """Load a model as open_clip makes it, its evaluation transform and its tokenizer; also what is to be known."""
+    import open_clip
+
+    name = _library_name(spec)
+    cache = spec.options.get("cache_dir")
+    quick, notes = _quick_gelu(name, spec)
+    start = no_random_start() if _has_weights(name, spec) else nullcontext()
+    try:
+        with warnings.catch_warnings(), quiet_transformers(), start, _said_by_library() as said:
+            # What the first says is on the card, what the second says is in the error that follows it.
+            warnings.filterwarnings("ignore", message="QuickGELU mismatch")
+            warnings.filterwarnings("ignore", message=".*looks like a TorchScript archive")
+            model, _, transform = open_clip.create_model_and_transforms(
+                name,
+                pretrained=spec.pretrained or None,
+                force_quick_gelu=quick,
+                cache_dir=cache,
+                weights_only=True,
+                pretrained_text=False,
+                require_pretrained=_has_weights(name, spec),
+            )
+            tokenizer = open_clip.get_tokenizer(name, cache_dir=cache)
+    except LOAD_ERRORS as error:
+        raise load_error(f"open_clip {spec.label}", error) from error
+    notes += [*said, *_trained_otherwise(name, spec, model.visual.preprocess_cfg)]
+    if spec.options.get("revision") and not spec.name.startswith(HUB):
+        notes.append(f"The revision was not used: only names with {HUB} have one.")
+    if not _has_weights(name, spec):
+        notes.append("The weights are random: no tag and no checkpoint was given.")
+    return model, transform, tokenizer, notes
 
 
 def _library_name(spec: ModelSpec) -> str:

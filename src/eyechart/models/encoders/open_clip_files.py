@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -36,16 +37,15 @@ def folder_of(name: str) -> Path | None:
 
 def places(spec: ModelSpec) -> list[Path | None]:
     """Return the files and folders that are read for a model; None for what is not on this machine."""
-    own = own_place(spec)
-    config = _config(own)
-    if own is None or config is None:
+    own, config = own_place(spec), architecture(spec)
+    if config is None:
         return [None]
-    found: list[Path | None] = [own]
-    if own.is_file() and spec.pretrained:
+    found: list[Path | None] = [own] if own is not None else []
+    if spec.pretrained and (own is None or own.is_file()):
         found.append(Path(spec.pretrained) if Path(spec.pretrained).exists() else _tagged(spec))
     text = config.get("text_cfg", {})
     inner = [text.get("hf_model_name")]
-    if not any((own / name).is_file() for name in TOKENIZERS):
+    if own is None or not any((own / name).is_file() for name in TOKENIZERS):
         inner.append(text.get("hf_tokenizer_name"))
     cache = spec.options.get("cache_dir")
     return found + [Path(name) if Path(name).exists() else hub.cached_folder(name, cache) for name in inner if name]
@@ -69,7 +69,16 @@ def own_place(spec: ModelSpec) -> Path | None:
 
 def architecture(spec: ModelSpec) -> dict[str, Any] | None:
     """Read the architecture where it is known without a network: the library's own, a file, or a saved folder."""
-    return _config(own_place(spec))
+    return _config(own_place(spec)) or registered(spec)
+
+
+def registered(spec: ModelSpec) -> dict[str, Any] | None:
+    """Return an architecture that was added to the library in this process, and that no file of its own describes."""
+    library = sys.modules.get("open_clip")
+    if library is None or own_place(spec) is not None or spec.name.startswith(HUB):
+        return None
+    config: dict[str, Any] | None = library.get_model_config(plain_name(spec.name))
+    return config
 
 
 def _config(own: Path | None) -> dict[str, Any] | None:

@@ -12,6 +12,7 @@ The factory is called with those of ``model_name``, ``pretrained``, ``cache_dir`
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Any
@@ -34,7 +35,7 @@ class PythonFamily:
         module, _ = split_own(target_of(spec), WORD)
         see_working_folder()
         try:
-            found = find_spec(module)
+            found = sys.modules.get(module) or find_spec(module)  # a script's own functions are in __main__
         except ModuleNotFoundError:
             found = None
         if found is None:

@@ -8,8 +8,9 @@ from types import MappingProxyType
 from typing import Any
 
 from eyechart import api
+from eyechart.api.answers import Json
 from eyechart.api.errors import ServerBusyError
-from eyechart.api.transport import Json
+from eyechart.io.media import ImageRef
 from eyechart.metrics.answers import split_thinking
 from eyechart.models.access import ServedFamily, ServedModel, address_of, has_address, make_client
 from eyechart.models.generators.batches import ManyAtOnce, drop
@@ -17,6 +18,8 @@ from eyechart.types import Answer, ModelCard, ModelSpec, Prompt, digest_json
 
 MAX_EDGE = 2048
 """Longer images are scaled down: no server looks closer, and they cost upload time and tokens."""
+RECENT = 8
+"""Encoded images that are kept for the next prompts: several questions about one image come together."""
 
 
 class ApiGeneratorFamily(ServedFamily):
@@ -55,6 +58,7 @@ class ApiGenerator(ServedModel, ManyAtOnce):
         super().__init__(spec)
         self.settings: dict[str, Any] = dict(spec.options.get("settings") or {})
         self.max_edge: int | None = spec.options.get("max_edge", MAX_EDGE)
+        self._recent: dict[bytes, api.EncodedImage] = {}
         self.card = ModelCard(
             family="api",
             name=spec.name,
@@ -86,10 +90,19 @@ class ApiGenerator(ServedModel, ManyAtOnce):
         return api.chat_body(self.spec.name, turns, options={**self.settings, **own})
 
     def _part(self, part: Any) -> Any:
-        if isinstance(part, str):
-            return part
-        # Bytes may go as they are; a part of an image is cut out first.
-        return api.encode_image(part.decode() if part.box else part.read(), max_edge=self.max_edge, source=part.source)
+        return part if isinstance(part, str) else self._image(part)
+
+    def _image(self, image: ImageRef) -> api.EncodedImage:
+        """Encode an image, unless a prompt shortly before had the same one."""
+        key = image.digest()
+        found = self._recent.get(key)
+        if found is None:
+            # Bytes may go as they are; a part of an image is cut out first.
+            content = image.decode() if image.box else image.read()
+            found = self._recent[key] = api.encode_image(content, max_edge=self.max_edge, source=image.source)
+            if len(self._recent) > RECENT:
+                self._recent.pop(next(iter(self._recent)), None)
+        return found
 
 
 def read_answer(said: api.ChatAnswer) -> Answer:
@@ -98,6 +111,7 @@ def read_answer(said: api.ChatAnswer) -> Answer:
     return Answer(
         text=text,
         thinking="\n".join(part for part in (said.reasoning, thinking) if part),
-        finish_reason=said.finish_reason or ("refusal" if said.refusal else ""),
+        finish_reason="refusal" if said.refusal and not text else said.finish_reason or "",
+        refusal=said.refusal or "",
         usage={"prompt_tokens": said.usage.prompt_tokens, "completion_tokens": said.usage.completion_tokens},
     )

@@ -18,7 +18,6 @@ from eyechart.models.internvl.loading import HEADS, files_read
 from eyechart.models.internvl.read_sizes import CONFIG
 from eyechart.models.internvl.tokens import find_vocabulary
 from eyechart.models.internvl.weights import weight_files
-from eyechart.models.towers.torch_tools import choose_devices
 from eyechart.types import ModelSpec
 
 LIBRARIES = ("torchvision", "sentencepiece")
@@ -34,6 +33,8 @@ VARIANTS = {
 class InternVLFamily:
     """Loads both forms of checkpoint."""
 
+    auto_precision = "half"
+    """As its authors do on a GPU: float32 takes 50 GB."""
     own_options = MappingProxyType({"tokenizer": str, **dict.fromkeys(HEADS, int)})
 
     def check(self, spec: ModelSpec) -> None:
@@ -54,13 +55,6 @@ class InternVLFamily:
             # What a hub's client fetched may not be all of it yet.
             return content_identity([hub.cached_place(spec.pretrained, spec), *_given(spec)], *LIBRARIES)
         return content_identity(files_read(here, find_vocabulary(spec, here)), *LIBRARIES)
-
-    @staticmethod
-    def auto_precision(device: str) -> str:
-        """Choose float16 on a GPU, as its authors do: float32 takes 50 GB."""
-        if device == "cpu" or find_spec("torch") is None:
-            return "fp32"
-        return "fp16" if all(name.startswith("cuda") for name in choose_devices(device)) else "fp32"
 
     def load(self, spec: ModelSpec) -> InternVLEncoder:
         """Load network and tokenizer."""

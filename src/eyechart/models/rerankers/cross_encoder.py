@@ -9,7 +9,7 @@ import numpy as np
 from eyechart.errors import ModelError
 from eyechart.models import hub
 from eyechart.models.access import access_of
-from eyechart.models.rerankers.reranker import Shortlist
+from eyechart.models.rerankers.reranker import SIGMOID, Shortlist
 from eyechart.models.towers.checkpoints import LOAD_ERRORS, load_error, whole_weights
 from eyechart.models.towers.structure import structure_digest, tokenizer_digest
 from eyechart.models.towers.torch_tools import (
@@ -63,7 +63,8 @@ class CrossEncoderReranker:
             )
         own = self.model.activation_fn
         # Sigmoid keeps the order, but makes one number of all large scores.
-        self.activation = torch.nn.Identity() if isinstance(own, torch.nn.Sigmoid) else own
+        bounded = isinstance(own, torch.nn.Sigmoid)
+        self.activation = torch.nn.Identity() if bounded else own
         self.device = choose_device(spec.device)
         self.card = ModelCard(
             family="cross-encoder",
@@ -79,6 +80,7 @@ class CrossEncoderReranker:
             ),
             precision=spec.precision,
             parameters=count_parameters(self.model.model),
+            similarity=SIGMOID if bounded else "raw",
             notes=tuple(notes),
         )
 

@@ -8,6 +8,9 @@ from typing import Protocol, runtime_checkable
 
 from eyechart.types import ModelCard
 
+SIGMOID = "sigmoid"
+"""The `ModelCard.similarity` of a reranker whose own library puts its raw score between 0 and 1."""
+
 
 @dataclass(frozen=True, slots=True)
 class Shortlist:

@@ -26,7 +26,7 @@ CPU_INSTRUCTIONS = {
     "amp": ("avx512_bf16", "amx_bf16"),
 }
 """What makes a precision fast on an x86 CPU: any one of these."""
-LOCAL_RANKS = ("LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK")
+LOCAL_RANKS = ("LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID")
 """Which process of this machine am I: set by launchers."""
 RANDOM = ("uniform_", "normal_")
 """How the names of torch's functions end that fill a tensor with random numbers, and of those in ``torch.nn.init``."""

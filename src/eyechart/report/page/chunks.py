@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from eyechart.report.judges import judge_lines
+from eyechart.report.page.blind import blind_controls
 from eyechart.report.page.limits import Limits, cut, rounded
 from eyechart.report.page.samples import Samples, list_samples
 from eyechart.report.records import NO_VALUE, Ints, RecordColumns
@@ -39,6 +41,8 @@ def make_chunk(results: Mapping[int, Result], columns: Mapping[int, RecordColumn
         chunk["form"] = form
         chunk |= _DERIVED[form](samples) if form in _DERIVED else {}
         chunk["samples"] = list_samples(samples, limits)
+    if form == "question":
+        chunk["blind"] = blind_controls(results, shown)
     return chunk
 
 
@@ -50,6 +54,7 @@ def describe(result: Result) -> dict[str, Any]:
         "data": dict(result.data),
         "counts": dict(result.counts),
         "job": dict(result.job),
+        "judges": [cut(line) for line in judge_lines(result)],
         "notices": [{"count": n.get("count"), "message": cut(n.get("message", ""))} for n in result.notices],
         "failures": [{"id": cut(f.get("id", "")), "reason": cut(f.get("reason", ""))} for f in result.failures[:200]],
         "failed": len(result.failures),

@@ -34,6 +34,7 @@ SCRIPTS = (
     "classes",
     "confusion",
     "curves",
+    "blind",
     "samples",
     "sample",
     "compare",

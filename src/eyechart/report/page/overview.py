@@ -9,7 +9,7 @@ from eyechart.io.untrusted import is_number
 from eyechart.report.formats import metric_label
 from eyechart.report.page.limits import cut, short
 from eyechart.report.pairing import differing
-from eyechart.report.table import Column, ResultTable, fewer_than_listed
+from eyechart.report.table import Column, ResultTable, lost_samples
 
 
 def describe_model(table: ResultTable, row: int) -> dict[str, Any]:
@@ -67,6 +67,6 @@ def describe_result(table: ResultTable, m: int, b: int) -> list[Any]:
         [metric and short(metric.low) for metric in found],
         [metric and short(metric.high) for metric in found],
         len(result.notices),
-        fewer_than_listed(result),
+        lost_samples(result),
         differing(table, m, b),
     ]

@@ -28,9 +28,14 @@ def _answer_parts(row: Row) -> str:
     return as_text(row.get("answer")).replace("<AND>", " <AND> ").replace("<OR>", " <OR> ")
 
 
+def _option_lines(row: Row) -> str:
+    return "".join(f"{letter}. {text}\n" for letter, text in options_of(row).items())
+
+
 FIELDS: Mapping[str, Callable[[Row], str]] = {
     "options": lambda row: option_block(options_of(row)),
     "choice_line": _choice_line,
+    "option_lines": _option_lines,
     "answer_parts": _answer_parts,
 }
 """What a template may name besides the columns of the table."""

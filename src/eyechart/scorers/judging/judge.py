@@ -16,6 +16,8 @@ Ask = Callable[[Iterable[Prompt], int], Iterable[tuple[str, Answer]]]
 """Answers prompts; the number tells repeated tries of the same prompt apart."""
 JUDGE_SETTINGS = {"temperature": 0, "max_tokens": 2048}
 """How a judge writes its replies."""
+CUT = "length"
+"""The finish reason of a reply that was cut: what a judge would have ended with is not known."""
 WARMER, WARMEST = 0.5, 1.0
 """By how much the temperature rises from try to try, and how far: a repeated request would get the same reply."""
 TRIES_APART = 100
@@ -54,6 +56,7 @@ class Judge:
                         advice="Its verdicts so far are kept: run the same command when it answers again, "
                         "or count the others as wrong with --on-error skip.",
                     )
-                verdicts[name] = None if answer.error else form.parse(answer.text, left[name])
+                lost = answer.error or answer.finish_reason == CUT
+                verdicts[name] = None if lost else form.parse(answer.text, left[name])
             left = {name: row for name, row in left.items() if verdicts[name] is None}
         return verdicts

@@ -44,7 +44,7 @@ class JudgePrompts:
         return digest_json({name: form.digest for name, form in {**_ours(), **self.forms}.items()})
 
 
-def load_prompts(path: str) -> JudgePrompts:
+def read_prompts(path: str) -> JudgePrompts:
     """Read a file of judge prompts; an empty name stands for ours.
 
     Raises:

@@ -11,9 +11,9 @@ from eyechart.errors import UsageError, missing_extra
 from eyechart.learn.adamw import Schedule, fit_adamw
 from eyechart.learn.linear import Linear, accuracy
 from eyechart.learn.search import find_peak, log_grid
-from eyechart.tasks.probes.probe import Probe
+from eyechart.tasks.probes.probe import Probe, ProbePrediction
 from eyechart.tasks.probes.training import Features, Learned
-from eyechart.types import DatasetInfo
+from eyechart.types import DatasetInfo, Fact
 
 WEIGHT_DECAYS = log_grid(-6, 2)
 
@@ -63,6 +63,19 @@ class LinearProbe(Probe):
             peak = find_peak(lambda i: accuracy(fit(train, float(WEIGHT_DECAYS[i])).scores(val.vectors), val.labels))
             decay, data = float(WEIGHT_DECAYS[peak]), everything if settings["fewshot_k"] < 0 else train
         return Learned(fit(data, decay).scores, {"weight_decay": decay, "epochs": schedule.epochs, "device": place})
+
+    def facts(self, prediction: ProbePrediction, settings: Mapping[str, Any]) -> dict[str, Fact]:
+        """Name how it was trained where CLIP_benchmark does; in folds, weight decay may differ from one to another."""
+        chosen = {
+            key: prediction.details["probe"][key] for key in ("weight_decay",) if key in prediction.details["probe"]
+        }
+        return {
+            **chosen,
+            "epochs": settings["fewshot_epochs"],
+            "seed": settings["seed"],
+            "fewshot_k": settings["fewshot_k"],
+            "normalized": settings["normalize"],
+        }
 
 
 def _device(wanted: str) -> str:

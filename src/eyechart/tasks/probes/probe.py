@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -15,10 +15,19 @@ from eyechart.metrics.classification import per_class_recall, rank_scores
 from eyechart.metrics.vectors import Vectors
 from eyechart.tasks.base import Material, Prediction, Task, need_samples
 from eyechart.tasks.encoded import EncodedImages, encode_images
-from eyechart.tasks.labelled import LabelChance, label_metrics, label_notices, label_records, labels_of, wants_full
-from eyechart.tasks.probes.shots import curve_settings, few_per_class, fold_of, fold_settings, hold_out
-from eyechart.tasks.probes.training import Features, Ints, Learned, training_data
-from eyechart.types import Notice, Outcome
+from eyechart.tasks.labelled import (
+    LabelChance,
+    label_metrics,
+    label_notices,
+    label_records,
+    labels_of,
+    no_acc5,
+    wants_full,
+)
+from eyechart.tasks.probes.draws import DRAWS, draw_settings
+from eyechart.tasks.probes.shots import fold_of, fold_settings, hold_out
+from eyechart.tasks.probes.training import Features, Ints, Learned, TrainingData, training_data
+from eyechart.types import Fact, Metric, Notice, Outcome
 
 
 @dataclass(frozen=True)
@@ -55,18 +64,14 @@ class Probe(Task):
             raise UsageError("--val_split and --val_proportion exclude each other.", advice="Give one of them.")
         if proportion is not None and not 0 < proportion < 1:
             raise UsageError(f"--val_proportion must lie between 0 and 1, not {proportion}.")
-        shots = options.get("fewshot_k", -1)
-        if shots == 0 or shots < -1:
-            raise UsageError(f"--fewshot_k must be 1 or more, or -1 for all images, not {shots}.")
         return {
             "train_split": options.get("train_split") or "train",
             "val_split": val_split,
             "val_proportion": proportion,
-            "fewshot_k": shots,
             "normalize": options.get("normalize", True),
             "seed": options.get("seed", 0),
             "metrics": options.get("metrics", "default"),
-            **curve_settings(options),
+            **draw_settings(options),
             **fold_settings(options),
         }
 
@@ -78,19 +83,22 @@ class Probe(Task):
         """Embed what is needed of all splits, learn, and score the images of the split that counts."""
         if settings.get("folds"):
             return self._in_folds(encode_images(material, normalize=settings["normalize"]), material, settings)
-        pool, val = training_data(material, settings)
-        train = pool.take(few_per_class(pool.labels, settings["fewshot_k"], settings["seed"]))
+        data = training_data(material, settings)
+        pool, val, train = data.pool, data.val, data.drawn((settings["fewshot_k"], 0))
         learned = self.learn(train, val, settings, material.device)
         test = encode_images(material, normalize=settings["normalize"])
-        curve = self._curve(pool, val, test, settings, material.device)
+        scores = learned.judge(test.vectors)
         learnt_from = {"train": len(train), "val": len(val) if val else 0}
         return ProbePrediction(
             info=material.info,
             entries=test.entries,
             failures=test.failures,
-            scores=learned.judge(test.vectors),
+            scores=scores,
             train_counts=np.bincount(train.labels),
-            details={"probe": {**learnt_from, **learned.details}} | ({"fewshot_curve": curve} if curve else {}),
+            details={
+                "probe": {**learnt_from, **learned.details},
+                **self._spread(data, test, scores, settings, material.device),
+            },
             notices=(*pool.notices, *(val.notices if val else ()), *test.notices, *learned.notices),
         )
 
@@ -106,7 +114,8 @@ class Probe(Task):
             if settings["val_proportion"]:
                 keep, out = hold_out(len(train), settings["val_proportion"], settings["seed"])
                 train, val = train.take(keep), train.take(out)
-            train = train.take(few_per_class(train.labels, settings["fewshot_k"], settings["seed"]))
+            draw = DRAWS[settings.get("fewshot_draw", "eyechart")]
+            train = train.take(draw(train.labels, settings["fewshot_k"], settings["seed"], ()))
             learned = self.learn(train, val, settings, material.device)
             here = np.flatnonzero(fold == number)
             found = learned.judge(features.vectors[here])
@@ -123,19 +132,23 @@ class Probe(Task):
             notices=tuple(notices),
         )
 
-    def _curve(
-        self, pool: Features, val: Features | None, test: EncodedImages, settings: Mapping[str, Any], device: str
-    ) -> list[dict[str, Any]]:
-        """Repeat everything with a few images per class: accuracy per k, over several draws."""
-        points = []
-        for k in settings.get("fewshot_curve", ()):
-            runs = []
-            for draw in range(settings["fewshot_repeats"]):
-                few = pool.take(few_per_class(pool.labels, k, settings["seed"] + draw))
-                learned = self.learn(few, val, {**settings, "fewshot_k": k}, device)
-                runs.append(accuracy(learned.judge(test.vectors), labels_of(test.entries)))
-            points.append({"k": k, "mean": float(np.mean(runs)), "runs": runs})
-        return points
+    def _spread(
+        self, data: TrainingData, test: EncodedImages, scores: Vectors, settings: Mapping[str, Any], device: str
+    ) -> dict[str, Any]:
+        """Repeat everything with other images: accuracy for each number of images per class, draw by draw."""
+        labels, scored = labels_of(test.entries), (settings["fewshot_k"], 0)
+        runs: dict[int, list[float]] = {}
+        for draw in data.draws:
+            if draw != scored:
+                how = {**settings, "fewshot_k": draw[0]}
+                found = self.learn(data.drawn(draw), data.val, how, device).judge(test.vectors)
+            else:
+                found = scores
+            runs.setdefault(draw[0], []).append(accuracy(found, labels))
+        points = {k: {"k": k, "mean": float(np.mean(found)), "runs": found} for k, found in runs.items()}
+        curve = [points[k] for k in settings.get("fewshot_curve", ())]
+        few = settings["fewshot_k"] > 0
+        return ({"fewshot_draws": points[scored[0]]} if few else {}) | ({"fewshot_curve": curve} if curve else {})
 
     def score(self, prediction: ProbePrediction, settings: Mapping[str, Any]) -> Outcome:
         """Score like zero-shot classification; chance is a classifier that always names the commonest classes."""
@@ -144,16 +157,32 @@ class Probe(Task):
         ranking = rank_scores(prediction.scores, labels)
         n_classes = max(len(prediction.info.classnames), prediction.scores.shape[1])
         chance = _chance_of_the_commonest(prediction.train_counts, labels, n_classes)
+        metrics = label_metrics(ranking, labels, n_classes, chance, prefix=self.prefix, full=wants_full(settings))
+        facts, few = no_acc5(n_classes, self.prefix)
         return Outcome(
-            metrics=label_metrics(ranking, labels, n_classes, chance, prefix=self.prefix, full=wants_full(settings)),
+            metrics=metrics | self._over_draws(prediction.details.get("fewshot_draws", {}).get("runs", ())),
             records=label_records(prediction.entries, ranking),
-            notices=(*prediction.notices, *label_notices(ranking)),
+            notices=(*prediction.notices, *label_notices(ranking), *few),
             details={
                 "classnames": list(prediction.info.classnames),
                 "per_class_recall": per_class_recall(ranking.ranks == 1, labels, n_classes),
                 **prediction.details,
             },
+            facts=facts | self.facts(prediction, settings),
         )
+
+    def _over_draws(self, runs: Sequence[float]) -> dict[str, Metric]:
+        """Say how far accuracy depends on which few images were drawn."""
+        if len(runs) < 2:
+            return {}
+        return {
+            f"{self.prefix}acc1_mean_of_draws": Metric(float(np.mean(runs))),
+            f"{self.prefix}acc1_sd_of_draws": Metric(float(np.std(runs, ddof=1)), lower_is_better=True),
+        }
+
+    def facts(self, prediction: ProbePrediction, settings: Mapping[str, Any]) -> dict[str, Fact]:  # noqa: ARG002 - for few
+        """Return what else belongs among the metrics of the result file."""
+        return {}
 
 
 def _chance_of_the_commonest(train_counts: Ints, labels: Ints, n_classes: int) -> LabelChance:

@@ -1,4 +1,4 @@
-"""Which training samples a probe may see: a few per class, a held-out part, a curve over both, other folds."""
+"""Which training samples a probe may see: a few per class, a held-out part, other folds."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from eyechart.errors import DataError, UsageError
 
 Ints = NDArray[np.int64]
 
-DEFAULT_REPEATS = 3
-
 
 def few_per_class(labels: Ints, k: int, seed: int, names: Sequence[str] = ()) -> Ints:
     """Draw ``k`` positions of every class that occurs, ascending; ``k`` below 1 means all of them.
@@ -23,8 +21,15 @@ def few_per_class(labels: Ints, k: int, seed: int, names: Sequence[str] = ()) ->
     Raises:
         DataError: If a class has fewer than ``k`` samples: a score from uneven classes would not be a k-shot score.
     """
+    check_shots(labels, k, names)
     if k < 1:
         return np.arange(len(labels))
+    by_class, place = _shuffled_by_class(labels, seed)
+    return np.sort(by_class[place < k])
+
+
+def check_shots(labels: Ints, k: int, names: Sequence[str] = ()) -> None:
+    """Refuse to draw more images of each class than there are."""
     counts = np.bincount(labels)
     small = [int(c) for c in np.flatnonzero(counts) if counts[c] < k]
     if small:
@@ -33,8 +38,6 @@ def few_per_class(labels: Ints, k: int, seed: int, names: Sequence[str] = ()) ->
             f"{len(small)} classes have fewer than {k} training images, the first is {name} with {counts[small[0]]}.",
             advice=f"Use at most --fewshot_k {counts[counts > 0].min()}.",
         )
-    by_class, place = _shuffled_by_class(labels, seed)
-    return np.sort(by_class[place < k])
 
 
 def _shuffled_by_class(labels: Ints, seed: int) -> tuple[Ints, Ints]:
@@ -63,17 +66,6 @@ def hold_out_per_class(labels: Ints, proportion: float, seed: int) -> tuple[Ints
     by_class, place = _shuffled_by_class(labels, seed)
     out = place < size[labels[by_class]]
     return np.sort(by_class[~out]), np.sort(by_class[out])
-
-
-def curve_settings(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Pick the points of a few-shot curve and how many draws each point is a mean of."""
-    shots = sorted(set(options.get("fewshot_curve") or []))
-    if shots and shots[0] < 1:
-        raise UsageError(f"--fewshot_curve: {shots[0]} images per class are none.")
-    repeats = options.get("fewshot_repeats", DEFAULT_REPEATS)
-    if repeats < 1:
-        raise UsageError(f"--fewshot_repeats must be 1 or more, not {repeats}.")
-    return {"fewshot_curve": shots, "fewshot_repeats": repeats} if shots else {}
 
 
 def fold_settings(options: Mapping[str, Any]) -> dict[str, Any]:

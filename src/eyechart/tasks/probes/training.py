@@ -15,7 +15,8 @@ from eyechart.metrics.vectors import Vectors, zero_rows
 from eyechart.tasks.base import Material
 from eyechart.tasks.encoded import encode_images
 from eyechart.tasks.labelled import labels_of
-from eyechart.tasks.probes.shots import few_per_class, hold_out
+from eyechart.tasks.probes.draws import Draw, all_draws
+from eyechart.tasks.probes.shots import check_shots, hold_out
 from eyechart.types import Notice
 
 Ints = NDArray[np.int64]
@@ -58,7 +59,20 @@ class Learned:
         return scores
 
 
-def training_data(material: Material, settings: Mapping[str, Any]) -> tuple[Features, Features | None]:
+@dataclass(frozen=True)
+class TrainingData:
+    """What there is to learn from, which of it each draw takes, and what hyperparameters are chosen by."""
+
+    pool: Features
+    draws: Mapping[Draw, Ints]
+    val: Features | None
+
+    def drawn(self, draw: Draw) -> Features:
+        """Return the images of a draw."""
+        return self.pool.take(self.draws[draw])
+
+
+def training_data(material: Material, settings: Mapping[str, Any]) -> TrainingData:
     """Embed the images to learn from and those to choose hyperparameters by; no more of them than needed."""
     whole = material.split(settings["train_split"]).manifest
     val = material.split(settings["val_split"]).manifest if settings["val_split"] else None
@@ -67,13 +81,16 @@ def training_data(material: Material, settings: Mapping[str, Any]) -> tuple[Feat
     if settings["val_proportion"]:
         keep, out = hold_out(len(whole), settings["val_proportion"], settings["seed"])
         pool, val = whole.only(keep), whole.only(out)
-    if not settings.get("fewshot_curve"):
-        # The labels are known without an image: only those that were drawn are embedded.
-        drawn = few_per_class(
-            labels_of(pool.entries), settings["fewshot_k"], settings["seed"], material.info.classnames
-        )
-        pool = pool.only(drawn)
-    return _features(material, pool, settings, shared), _features(material, val, settings) if val else None
+    # The labels are known without an image: only those that were drawn are embedded.
+    draws = all_draws(labels_of(pool.entries), settings, material.info.classnames)
+    needed = np.unique(np.concatenate(list(draws.values())))
+    features, kept = _features(material, pool.only(needed), settings, shared)
+    places = np.full(len(pool), -1, np.int64)
+    places[needed[kept]] = np.arange(len(features))
+    draws = {draw: places[rows][places[rows] >= 0] for draw, rows in draws.items()}
+    for (k, _), rows in draws.items():
+        check_shots(features.labels[rows], k, material.info.classnames)
+    return TrainingData(features, draws, _features(material, val, settings)[0] if val else None)
 
 
 def _shared(scored: Manifest, learnt: tuple[Manifest, ...]) -> tuple[Notice, ...]:
@@ -99,10 +116,13 @@ def _keys(manifest: Manifest) -> list[bytes]:
 
 def _features(
     material: Material, manifest: Manifest, settings: Mapping[str, Any], notices: tuple[Notice, ...] = ()
-) -> Features:
+) -> tuple[Features, Ints]:
+    """Embed images; those that cannot be used are noted. The places of the others come with them."""
     images = encode_images(material, manifest, normalize=settings["normalize"])
     lost = (*manifest.failures, *images.failures)
     if lost:
         message = f"{len(lost)} images to learn from could not be used, for example {lost[0].id}: {lost[0].reason}"
         notices = (*notices, Notice("unusable_training_images", len(lost), message))
-    return Features(images.vectors, labels_of(images.entries), (*notices, *images.notices))
+    used = {entry.id for entry in images.entries}
+    kept = np.array([i for i, entry in enumerate(manifest.entries) if entry.id in used], np.int64)
+    return Features(images.vectors, labels_of(images.entries), (*notices, *images.notices)), kept

@@ -23,6 +23,7 @@ from eyechart.io.progress import bar_each
 from eyechart.manifest import Failure
 from eyechart.metrics.cells import as_text
 from eyechart.tasks.base import Material
+from eyechart.tasks.questions.blind import NO_IMAGES, Swap, without_images
 from eyechart.types import Answer, Message, Notice, Prompt
 
 Generate = Callable[[Iterable[Prompt]], Iterable[tuple[str, Answer]]]
@@ -64,7 +65,7 @@ def answers_of(material: Material, settings: Mapping[str, Any]) -> list[Answered
     """Return the answers of each repeat: generated and written, or in the mode eval read from files."""
     repeats = range(settings["repeats"])
     if settings["mode"] == "eval":
-        return [_read(material, repeat) for repeat in repeats]
+        return [_read(material, repeat, blind=settings["blind"]) for repeat in repeats]
     build = _own_prompts(material)
     return [_generate(material, settings, build, repeat) for repeat in repeats]
 
@@ -77,7 +78,8 @@ def _generate(material: Material, settings: Mapping[str, Any], build: Build | No
         def generate(prompts: Iterable[Prompt]) -> Iterable[tuple[str, Answer]]:
             return bar_each(material.generator.generate(prompts, repeat), bar)
 
-        answers = Questioner(dataset, generate, system=settings["system_prompt"], build=build).answer(rows)
+        asker = Questioner(dataset, generate, system=settings["system_prompt"], build=build, blind=settings["blind"])
+        answers = asker.answer(rows, together=[key.tobytes() for key in material.manifest.digests])
     answers.file, answers.notices = write_predictions(answers.rows, material.output, repeat, xlsx=settings["xlsx"])
     return answers
 
@@ -94,7 +96,7 @@ def _own_prompts(material: Material) -> Build | None:
     return None if dataset.keeps_prompts else build
 
 
-def _read(material: Material, repeat: int) -> AnsweredRows:
+def _read(material: Material, repeat: int, *, blind: str) -> AnsweredRows:
     """Read the predictions of an earlier run; a question without one has failed."""
     files = find_predictions(material.output, repeat)
     if not files:
@@ -106,7 +108,7 @@ def _read(material: Material, repeat: int) -> AnsweredRows:
     names = [entry.id for entry in material.manifest.entries]
     lost = [Failure(name, f"no prediction in {files[0].name}") for name in names if name not in rows]
     found = [rows[name] for name in names if name in rows]
-    return AnsweredRows(found, lost, files[0], _other_images(material, found))
+    return AnsweredRows(found, lost, files[0], [] if blind else _other_images(material, found))
 
 
 def _other_images(material: Material, rows: Iterable[Mapping[str, Any]]) -> list[Notice]:
@@ -122,7 +124,8 @@ def _other_images(material: Material, rows: Iterable[Mapping[str, Any]]) -> list
 class Questioner:
     """Puts the questions of a benchmark to a generator.
 
-    ``build`` is a model's own way to put them; without it, the benchmark's prompts are used.
+    ``build`` is a model's own way to put them; without it, the benchmark's prompts are used. ``blind`` leaves images
+    out, or shows others.
     """
 
     def __init__(
@@ -132,17 +135,26 @@ class Questioner:
         *,
         system: str = "",
         build: Build | None = None,
+        blind: str = "",
     ) -> None:
-        self.dataset, self.generate, self.build = dataset, generate, build
+        self.dataset, self.generate, self.build, self.blind = dataset, generate, build, blind
         self.system = (Message("system", (system,)),) if system else ()
+        self.hide: Callable[[Iterable[Message]], tuple[Message, ...]] = tuple
         self.failed: dict[str, str] = {}
         self.prompts: dict[str, tuple[str, list[str]]] = {}
         """The prompt's text and its images' digests, by the row's index."""
 
-    def answer(self, rows: Sequence[Record]) -> AnsweredRows:
-        """Answer all rows; what has no usable prompt or no answer is listed as failed."""
+    def answer(self, rows: Sequence[Record], together: Sequence[bytes] = ()) -> AnsweredRows:
+        """Answer all rows; what has no usable prompt or no answer is listed as failed.
+
+        Rows with the same image, told by ``together``, are asked one after the other: the image is encoded once, and a
+        server that remembers the beginnings of prompts reads it once.
+        """
         dialogues = self.dataset.info.benchmark.is_dialogue
-        said = self._dialogues(rows) if dialogues else self._questions(rows)
+        asked = _by_image(rows, together)
+        if self.blind:
+            self.hide = self._hiding(asked)
+        said = self._dialogues(asked) if dialogues else self._questions(asked)
         found = AnsweredRows()
         for row in rows:
             index = as_text(row["index"])
@@ -172,12 +184,22 @@ class Questioner:
             "usage": dict(answers[-1].usage),
         }
 
+    def _hiding(self, rows: Sequence[Record]) -> Callable[[Iterable[Message]], tuple[Message, ...]]:
+        """Return what takes the images out of prompts, or puts others in their places."""
+        if self.blind == NO_IMAGES:
+            return without_images
+        made = [prompt for row in rows if (prompt := self._messages(row)) is not None]
+        return Swap(made)
+
+    def _prompt(self, row: Record) -> tuple[Message, ...]:
+        asked = to_messages(self.build(row), self.dataset.table.where(row)) if self.build else None
+        return (*self.system, *self.hide(asked if asked is not None else self.dataset.prompt(row)))
+
     def _messages(self, row: Record) -> tuple[Message, ...] | None:
         """Make a row's prompt; a row that has no usable one is a failure."""
         index = as_text(row["index"])
         try:
-            asked = to_messages(self.build(row), self.dataset.table.where(row)) if self.build else None
-            made = (*self.system, *(asked if asked is not None else self.dataset.prompt(row)))
+            made = self._prompt(row)
             parts = [part for message in made for part in message.parts]
             digests = [part.digest().hex() for part in parts if isinstance(part, ImageRef)]
         except DataError as error:
@@ -209,6 +231,16 @@ class Questioner:
             for name, answer in list(self.generate(prompts)):
                 said[name].append(answer)
         return said
+
+
+def _by_image(rows: Sequence[Record], images: Sequence[bytes]) -> Sequence[Record]:
+    """Bring rows with the same image together, in the order in which the images first occur."""
+    first: dict[bytes, int] = {}
+    for place, image in enumerate(images):
+        first.setdefault(image, place)
+    return (
+        [row for _, row in sorted(zip(images, rows, strict=True), key=lambda pair: first[pair[0]])] if first else rows
+    )
 
 
 def history(users: Sequence[Message], said: Sequence[Answer]) -> Iterator[Message]:

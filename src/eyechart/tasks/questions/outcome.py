@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,11 +9,13 @@ from functools import cached_property
 from statistics import fmean, variance
 from typing import Any
 
-from eyechart.metrics.cells import as_text, options_of
-from eyechart.scorers.scorer import UNDECIDED, UNREADABLE
+from eyechart.metrics.cells import Row, as_text, options_of
+from eyechart.metrics.several_answers import Vote, consistency, pass_at, vote_at, worst_at
+from eyechart.scorers.scorer import JUDGE, LOST, UNDECIDED, UNREADABLE
 from eyechart.scorers.scoring import Scored, owner_of
-from eyechart.stats import mean_interval
+from eyechart.stats import mean_interval, widen_for_judges
 from eyechart.tasks.measured import measured
+from eyechart.tasks.questions.audit import agreement_with_people, audit
 from eyechart.types import MeanOf, Metric, Notice, Outcome
 
 CATEGORIES = ("category", "l2-category")
@@ -31,6 +32,9 @@ class QuestionScores:
     """What rows share that are not independent, by the row's index."""
     by_category: bool = False
     notices: Sequence[Notice] = field(default=())
+    people: Mapping[str, float] = field(default_factory=dict)
+    """What people say of answers of the first repeat."""
+    spent: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def first(self) -> Scored:
@@ -49,20 +53,47 @@ class QuestionScores:
         owners = {as_text(row["index"]): owner_of(row) for row in self.first.rows}
         return {name: self.clusters.get(owners.get(name, name), name) for name in self.verdicts}
 
+    @cached_property
+    def by_judge(self) -> dict[str, dict[str, float]]:
+        """Return how right each question is by the verdicts of each judge alone, on average over the repeats."""
+        found = {}
+        for judge in self.first.judged:
+            units = [run.by_judge(judge).units for run in self.runs]
+            found[judge] = {name: fmean(one[name] for one in units) for name in self.verdicts}
+        return found
+
     @property
     def shared(self) -> bool:
         """Tell whether any two questions are about the same images."""
         return len(set(self.units.values())) < len(self.units)
 
     @cached_property
-    def passes(self) -> dict[str, dict[str, float]]:
-        """Return pass@k of each question for k = 1, 2, 4, ... and all repeats: 1 - C(n - c, k) / C(n, k)."""
+    def repeated(self) -> dict[str, dict[str, float]]:
+        """Return what only several answers to a question tell, for k = 1, 2, 4, ... and all repeats.
+
+        The vote and the agreement of answers need answers that stand alone: not the rotations of a circular set.
+        """
         n = len(self.runs)
         if n < 2 or not self.first.scorer.binary:
             return {}
         ks = sorted({n, *(2**i for i in range(n.bit_length()) if 2**i <= n)})
         right = {name: round(value * n) for name, value in self.verdicts.items()}
-        return {f"pass@{k}": {name: 1 - math.comb(n - c, k) / math.comb(n, k) for name, c in right.items()} for k in ks}
+        found = {f"pass@{k}": {name: pass_at(n, c, k) for name, c in right.items()} for k in ks}
+        found |= {f"worst@{k}": {name: worst_at(n, c, k) for name, c in right.items()} for k in ks if k > 1}
+        votes = self._votes()
+        if votes.keys() != right.keys():
+            return found
+        found |= {f"vote@{k}": {name: vote_at(cast, k) for name, cast in votes.items()} for k in ks if k > 2}
+        return found | {"consistency": {name: consistency(cast) for name, cast in votes.items()}}
+
+    def _votes(self) -> dict[str, list[Vote]]:
+        """Return what all repeats say to each row; an answer that nobody could read is an abstention."""
+        votes: dict[str, list[Vote]] = {}
+        for run in self.runs:
+            for row, score in zip(run.rows, run.scores, strict=True):
+                said = None if score.rule in LOST else score.extracted
+                votes.setdefault(as_text(row["index"]), []).append(Vote(said, score.correct == 1))
+        return votes
 
     @cached_property
     def lost(self) -> dict[str, int]:
@@ -72,6 +103,8 @@ class QuestionScores:
     def mean(self, values: Mapping[str, float], where: MeanOf) -> Metric:
         """Return the mean over questions, its interval over units."""
         interval = mean_interval(list(values.values()), [self.units[name] for name in values])
+        if interval is not None and len(self.by_judge) > 1:
+            interval = widen_for_judges(interval, [[one[name] for name in values] for one in self.by_judge.values()])
         shared = replace(where, cluster="cluster") if self.shared else where
         return measured(fmean(values.values()), interval, n=len(values), mean_of=shared)
 
@@ -100,7 +133,7 @@ class QuestionScores:
         if self.verdicts:
             accuracy = replace(self.mean(self.verdicts, MeanOf("correct")), chance=scorer.chance(self.first.rows))
             metrics = dict.fromkeys(("accuracy", *scorer.means()), accuracy)
-            metrics |= {name: self.mean(values, MeanOf(name)) for name, values in self.passes.items()}
+            metrics |= {name: self.mean(values, MeanOf(name)) for name, values in self.repeated.items()}
             metrics |= dict(self._categories()) if self.by_category else {}
             if len(self.runs) > 1:
                 means = [fmean(run.units[name] for name in self.verdicts) for run in self.runs]
@@ -135,7 +168,7 @@ class QuestionScores:
             {as_text(row["index"]): score.correct for row, score in zip(run.rows, run.scores, strict=True)}
             for run in self.runs
         ]
-        for row, score in zip(self.first.rows, self.first.scores, strict=True):
+        for place, (row, score) in enumerate(zip(self.first.rows, self.first.scores, strict=True)):
             index = as_text(row["index"])
             verdict = self.verdicts.get(index)
             record = {
@@ -151,14 +184,39 @@ class QuestionScores:
                 "category": row.get("category"),
             }
             record |= {name: row[name] for name in _COPIED if row.get(name) is not None}
+            record |= self._more(row, place)
             if score.correct is not None and score.correct != self.first.units.get(index):
                 record["hit"] = score.correct
             if len(each) > 1:
                 record["repeats"] = [one.get(index) for one in each]
-                record |= {name: values[index] for name, values in self.passes.items() if index in values}
+                record |= {name: values[index] for name, values in self.repeated.items() if index in values}
             if self.shared:
                 record["cluster"] = self.units.get(index, index)
             yield record
+
+    def _more(self, row: Row, place: int) -> dict[str, Any]:
+        """Return what only some records have: the length of the reasoning, single verdicts, what people say."""
+        more: dict[str, Any] = {}
+        if row.get("thinking"):
+            more["thinking_chars"] = len(as_text(row["thinking"]))
+        if row.get("finish_reason") == "length":
+            more["cut"] = True
+        rounds = {name: [run[place] for run in runs] for name, runs in self.first.judged.items()}
+        if any(score.rule in (JUDGE, UNREADABLE) for scores in rounds.values() for score in scores):
+            more["verdicts"] = {
+                name: [None if score.rule == UNREADABLE else score.correct for score in scores]
+                for name, scores in rounds.items()
+            }
+        person = self.people.get(as_text(row["index"]))
+        return more if person is None else {**more, "people": person}
+
+    def _thinking(self) -> dict[str, Any]:
+        """Count the answers with reasoning, its length in characters, and how often it was cut; over all repeats."""
+        rows = [row for run in self.runs for row in run.rows if row.get("thinking")]
+        lengths = [len(as_text(row["thinking"])) for row in rows]
+        cut = sum(row.get("finish_reason") == "length" for row in rows)
+        mean = fmean(lengths) if lengths else 0.0
+        return {"answers": len(rows), "mean_chars": mean, "max_chars": max(lengths, default=0), "cut": cut}
 
     def details(self) -> dict[str, Any]:
         """Return the benchmark's own table, and how the answers were read."""
@@ -171,13 +229,31 @@ class QuestionScores:
         }
         if benchmark.metric:
             details["metric"] = benchmark.metric
+        thinking = self._thinking()
+        if thinking["answers"]:
+            details["thinking"] = thinking
         if self.lost:
             details["lost"] = self.lost
+        if first.judged:
+            details["judge"] = audit(self.runs, self._unit, self._numbers)
+        if self.people:
+            details["people"] = agreement_with_people(first, self.people)
+        if self.spent:
+            details["spent"] = dict(self.spent)
         if first.disagreement:
             details["extractors"] = dict(first.disagreement)
         if len(self.runs) > 1:
             details["repeats"] = [{"table": run.table, "rules": run.rules} for run in self.runs]
         return details
+
+    def _unit(self, index: str) -> str:
+        """Return the independent unit of a row: its question's, where it is a rotation or a turn."""
+        return self.clusters.get(index, index)
+
+    def _numbers(self, runs: Sequence[Scored]) -> dict[str, float]:
+        """Return the numbers that some scores give."""
+        own = replace(self, runs=runs, by_category=False)
+        return {name: metric.value for name, metric in own._metrics().items()}
 
     def _notices(self) -> Iterator[Notice]:
         first = self.first

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -19,15 +19,24 @@ from eyechart.datasets.questions.own_tables import with_metric
 from eyechart.datasets.questions.predictions import find_predictions
 from eyechart.errors import ModelError, UsageError
 from eyechart.metrics.cells import Row, as_text
-from eyechart.models.access import Access
 from eyechart.scorers import scorer_of
-from eyechart.scorers.judging import JUDGE_SETTINGS
+from eyechart.scorers.judging import load_prompts
 from eyechart.scorers.scorer import FAILED
 from eyechart.scorers.scoring import EXACT, Scored, check_scoring
 from eyechart.tasks.base import Material, Prediction, Task
 from eyechart.tasks.labelled import wants_full
 from eyechart.tasks.questions.answers import CUT, AnsweredRows, answers_of, questions_of
-from eyechart.tasks.questions.judging import judge_arguments, score_runs
+from eyechart.tasks.questions.blind import controls_of
+from eyechart.tasks.questions.human import read_verdicts
+from eyechart.tasks.questions.judging import (
+    PARTS,
+    JudgeAtWork,
+    judge_arguments,
+    judge_names,
+    judge_specs,
+    open_judges,
+    score_runs,
+)
 from eyechart.tasks.questions.outcome import CATEGORIES, QuestionScores
 from eyechart.tasks.questions.own_evaluation import own_outcome
 from eyechart.types import DatasetInfo, Metric, ModelSpec, Notice, Outcome, Role
@@ -37,9 +46,12 @@ SETTINGS: Mapping[str, Any] = {
     "extractor": "vlmeval",
     "metric": "",
     "repeats": 1,
+    "blind": "",
     "system_prompt": "",
-    "judge": EXACT,
     "judge_fallback": "",
+    "judge_prompts": "",
+    "judge_repeats": 1,
+    "human_verdicts": "",
     "xlsx": True,
 }
 """The settings of this task and their defaults."""
@@ -59,6 +71,10 @@ class QuestionPrediction(Prediction):
     """The rows of the first repeat, where the dataset's own class scores them."""
     returned: tuple[Any, ...] = ()
     """What that class returned, for each repeat."""
+    people: Mapping[str, float] = field(default_factory=dict)
+    """What people say of answers of the first repeat, by index."""
+    spent: Mapping[str, Any] = field(default_factory=dict)
+    """What the model and the judges have taken."""
 
     @property
     def counts(self) -> Mapping[str, int]:
@@ -88,26 +104,33 @@ class QuestionAnswering(Task):
     min_success = 0.95
     version = 2
     output = "{model}_{dataset}.json"
-    roles: ClassVar[Mapping[str, Role]] = {"judge": "generator"}
+    roles: ClassVar[Mapping[str, Role]] = dict.fromkeys(PARTS, "generator")
 
     def settings(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """Pick how answers are asked for and read."""
         given = options.get("questions", {})
         chosen = {key: given.get(key, default) for key, default in SETTINGS.items()}
-        return {**chosen, "metrics": options.get("metrics", "default")}
+        judges = judge_names(given)
+        prompts = load_prompts(chosen["judge_prompts"])
+        for name in ("judge_prompts", "judge_repeats"):
+            if not judges and chosen[name] != SETTINGS[name]:
+                raise UsageError(f"--{name} is for a judge, and there is none.", advice="Name one: --judge MODEL.")
+        return {
+            **chosen,
+            "blind": "",  # a control of its own
+            "judge": judges if len(judges) > 1 else (judges or [EXACT])[0],
+            "judge_prompts_digest": prompts.digest if judges else "",
+            "metrics": options.get("metrics", "default"),
+        }
+
+    def controls(self, options: Mapping[str, Any], settings: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
+        """Ask the same questions without the images, or with others, if that is wanted."""
+        return controls_of(settings, options.get("questions", {}).get("blind", ""))
 
     def others(self, options: Mapping[str, Any]) -> Mapping[str, ModelSpec]:
-        """Name the judge, if there is one and something to judge."""
+        """Name the judges, if there are some and something to judge."""
         given = options.get("questions", {})
-        if given.get("judge", EXACT) == EXACT or given.get("mode") == "infer":
-            return {}
-        family = given.get("judge_type", "api")
-        chosen: dict[str, Any] = {"settings": JUDGE_SETTINGS}
-        if family == "api":
-            chosen["api_base"] = given.get("judge_api_base") or given.get("api_base")
-        limits = {key: given[key] for key in ("concurrency", "timeout", "tries") if key in given}
-        access = Access(key_variable=given.get("judge_key_variable"), **limits)
-        return {"judge": ModelSpec(family, given["judge"], options=chosen, access=access)}
+        return {} if given.get("mode") == "infer" else judge_specs(given)
 
     def check(self, info: DatasetInfo, settings: Mapping[str, Any]) -> None:
         """Refuse what cannot be scored, before anything is asked."""
@@ -138,11 +161,12 @@ class QuestionAnswering(Task):
             raise UsageError("CoCa describes images but reads no question.", advice="Use another --model_type.")
 
     def reads(self, output: Path, settings: Mapping[str, Any]) -> tuple[Path, ...]:
-        """Name the predictions that are there, where only they are scored."""
+        """Name the predictions that are there, where only they are scored, and the verdicts of people."""
+        people = (Path(settings["human_verdicts"]),) if settings["human_verdicts"] else ()
         if self.uses_model(settings):
-            return ()
+            return people
         found = (find_predictions(output, repeat) for repeat in range(settings["repeats"]))
-        return tuple(path for paths in found for path in paths)
+        return (*(path for paths in found for path in paths), *people)
 
     def predict(self, material: Material, settings: Mapping[str, Any]) -> QuestionPrediction:
         """Ask, or read what was answered before; then read the answers, with the judge's help."""
@@ -168,8 +192,16 @@ class QuestionAnswering(Task):
         if isinstance(dataset, ClassDataset) and benchmark.scorer == OWN_EVALUATE:
             returned = [dataset.evaluate(answers.file, judge_arguments(material)) for answers in found]
             return replace(prediction, answered=tuple(runs[0]), returned=tuple(returned))
-        scored, notices = score_runs(runs, benchmark, material, settings)
-        return replace(prediction, runs=tuple(scored), notices=(*notices, *prediction.notices))
+        judges = open_judges(material)
+        scored, notices = score_runs(runs, benchmark, judges, settings, material.on_error)
+        answers = {as_text(row["index"]): as_text(row.get("prediction")) for row in scored[0].rows}
+        return replace(
+            prediction,
+            runs=tuple(scored),
+            notices=(*notices, *prediction.notices),
+            people=read_verdicts(settings["human_verdicts"], answers),
+            spent=_spent(material, settings, runs, judges),
+        )
 
     def score(self, prediction: QuestionPrediction, settings: Mapping[str, Any]) -> Outcome:
         """Compute accuracy with its interval, the benchmark's own numbers, and a record per question."""
@@ -181,7 +213,12 @@ class QuestionAnswering(Task):
             decided_by = f"{_benchmark(prediction.info, settings).dataset_class}.evaluate"
             return own_outcome(prediction.returned, prediction.answered, decided_by, prediction.notices)
         return QuestionScores(
-            prediction.runs, prediction.clusters or {}, wants_full(settings), prediction.notices
+            prediction.runs,
+            prediction.clusters or {},
+            wants_full(settings),
+            prediction.notices,
+            prediction.people,
+            prediction.spent,
         ).outcome()
 
 
@@ -222,6 +259,19 @@ def _poor_answers(runs: Sequence[Sequence[Row]]) -> list[Notice]:
     why = ", ".join(f"{reason} {count}" for reason, count in sorted(reasons.items()))
     empty = Notice("empty_answers", reasons.total(), f"{reasons.total()} answers are empty (finish reasons: {why}).")
     return [*([Notice("cut_answers", cut, message)] if cut else []), *([empty] if reasons else [])]
+
+
+def _spent(
+    material: Material, settings: Mapping[str, Any], runs: Sequence[Sequence[Row]], judges: Sequence[JudgeAtWork]
+) -> dict[str, Any]:
+    """Return what this run has asked and taken, and the tokens of all answers, those from the store among them."""
+    tokens: Counter[str] = Counter()
+    for row in (row for run in runs for row in run):
+        usage = row.get("usage")
+        tokens.update(usage if isinstance(usage, dict) else {})
+    asked = {} if settings["mode"] == "eval" else material.generator.spent()
+    found: dict[str, Any] = {"model": {**asked, "tokens_of_answers": dict(tokens)}}
+    return found | ({"judges": {judge.name: judge.spent() for judge in judges}} if judges else {})
 
 
 def _clusters(material: Material, rows: Sequence[Row]) -> dict[str, str]:

@@ -84,7 +84,9 @@ class Search:
         return (self.to_image, self.image_ranks), (self.to_text, self.text_ranks)
 
 
-def search(prediction: RetrievalPrediction, number: Ints) -> tuple[Search, Ints]:
+def search(
+    prediction: RetrievalPrediction, number: Ints, pairs: tuple[Ints, Ints] | None = None
+) -> tuple[Search, Ints]:
     """Search with equal texts as one: a query that any of its images answers, an item that is right for all of them.
 
     Published numbers have no equal texts: there every caption is a query and an item for itself.
@@ -92,6 +94,7 @@ def search(prediction: RetrievalPrediction, number: Ints) -> tuple[Search, Ints]
     Args:
         prediction: The vectors.
         number: The number of each caption's text.
+        pairs: Which text belongs to which image; by default each to the images that have it.
 
     Returns:
         The search, and for each text that is a query the first caption that has it.
@@ -102,7 +105,7 @@ def search(prediction: RetrievalPrediction, number: Ints) -> tuple[Search, Ints]
     chosen, at = np.unique(number[captions], return_index=True)
     text_query, image_query = _places(chosen, len(first)), _places(asked, len(images))
     # Each text with each image that has it, once.
-    text, image = np.divmod(np.unique(number * len(images) + prediction.owner), len(images))
+    text, image = pairs or np.divmod(np.unique(number * len(images) + prediction.owner), len(images))
     to_image, to_text = text_query[text] >= 0, image_query[image] >= 0
     ways = (
         Direction(
@@ -125,6 +128,17 @@ def search(prediction: RetrievalPrediction, number: Ints) -> tuple[Search, Ints]
     if len(asked) == len(images):
         return Search(*ways, *rank_both_ways(images, texts, image, text)), captions[at]
     return Search(*ways, *(rank_positives(way.queries, way.gallery, way.positives) for way in ways)), captions[at]
+
+
+def shared_pairs(prediction: RetrievalPrediction) -> tuple[Ints, Ints]:
+    """Pair each caption with every image that has the same text."""
+    number, images = prediction.text_numbers, len(prediction.images)
+    text, image = np.divmod(np.unique(number * images + prediction.owner), images)
+    counts = np.bincount(text)
+    starts = np.concatenate([[0], np.cumsum(counts)])
+    captions = np.repeat(np.arange(len(number)), counts[number])
+    found = np.concatenate([image[starts[n] : starts[n + 1]] for n in number])
+    return captions, found
 
 
 def _places(chosen: Ints, n: int) -> Ints:

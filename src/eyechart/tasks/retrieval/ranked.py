@@ -14,13 +14,14 @@ from eyechart.errors import DataError, ModelError
 from eyechart.metrics.ranking import METRICS, NOT_FOUND, RelevantRanks, rank_in_lists, rank_relevant
 from eyechart.metrics.ranking_chance import CHANCE
 from eyechart.metrics.retrieval import top_items
-from eyechart.metrics.search import Positives
+from eyechart.metrics.search import Positives, dots
 from eyechart.metrics.vectors import Vectors
 from eyechart.tasks.measured import measured
 from eyechart.types import Document, MeanOf, Notice, Outcome, TextCollection
 
-PRIMARY = "ndcg_at_10"
-KS = (1, 3, 5, 10, 20, 100)
+PRIMARY, PRIMARY_OF_CANDIDATES = "ndcg_at_10", "map_at_1000"
+"""What MTEB quotes for retrieval, and for reranking: finding among given candidates."""
+KS = (1, 3, 5, 10, 20, 100, 1000)
 SHOWN = 5
 """How many found documents a record names."""
 
@@ -36,7 +37,9 @@ class JudgedQueries:
     positives: tuple[Mapping[int, float], ...]
     """For each query, the positions of its relevant documents and how relevant they are."""
     absent: tuple[tuple[float, ...], ...]
-    """For each query, the relevance of documents that are not in the corpus: they can never be found."""
+    """For each query, the relevance of documents that are not there to be found."""
+    searched: tuple[int, ...]
+    """For each query, among how many documents it looks: all, or its candidates."""
     left_out: tuple[str, ...] = ()
     """The ids of queries without any relevant document."""
 
@@ -47,8 +50,12 @@ class JudgedQueries:
 
     def only(self, keep: Ints) -> JudgedQueries:
         """Return the queries at the positions ``keep``."""
-        queries, positives = tuple(self.queries[i] for i in keep), tuple(self.positives[i] for i in keep)
-        return JudgedQueries(queries, positives, tuple(self.absent[i] for i in keep))
+        return JudgedQueries(
+            queries=tuple(self.queries[i] for i in keep),
+            positives=tuple(self.positives[i] for i in keep),
+            absent=tuple(self.absent[i] for i in keep),
+            searched=tuple(self.searched[i] for i in keep),
+        )
 
 
 @dataclass(frozen=True)
@@ -75,8 +82,9 @@ def judged_queries(collection: TextCollection, ids: Collection[str] | None = Non
     Raises:
         DataError: If no query has a relevant document.
     """
-    position = {document.id: i for i, document in enumerate(collection.documents)}
+    everywhere = {document.id: i for i, document in enumerate(collection.documents)}
     kept: list[Document] = []
+    searched: list[int] = []
     positives: list[dict[int, float]] = []
     absent: list[tuple[float, ...]] = []
     left_out: list[str] = []
@@ -84,14 +92,17 @@ def judged_queries(collection: TextCollection, ids: Collection[str] | None = Non
     for query in chosen:
         relevant = {name: gain for name, gain in collection.relevance.get(query.id, {}).items() if gain > 0}
         if relevant:
+            named = collection.candidates.get(query.id)
+            position = everywhere if named is None else {name: everywhere[name] for name in named}
             kept.append(query)
+            searched.append(len(position))
             positives.append({position[name]: gain for name, gain in relevant.items() if name in position})
             absent.append(tuple(gain for name, gain in relevant.items() if name not in position))
         else:
             left_out.append(query.id)
     if not kept:
         raise DataError(f"None of the {len(chosen)} queries has a relevant document.", advice="Check the qrels.")
-    return JudgedQueries(tuple(kept), tuple(positives), tuple(absent), tuple(left_out))
+    return JudgedQueries(tuple(kept), tuple(positives), tuple(absent), tuple(searched), tuple(left_out))
 
 
 def is_cosine(similarity: str) -> bool:
@@ -154,6 +165,26 @@ def _with_absent(judged: JudgedQueries, relevant: RelevantRanks | None, chosen: 
     return RelevantRanks.from_rows(query, ranks, gains, tied)
 
 
+def candidate_lists(collection: TextCollection, queries: Sequence[Document]) -> Ints | None:
+    """Return the positions of each query's candidates, one row each, filled up with -1; None if there are none."""
+    if not collection.candidates:
+        return None
+    position = {document.id: i for i, document in enumerate(collection.documents)}
+    rows = [[position[name] for name in collection.candidates[query.id]] for query in queries]
+    lists = np.full((len(rows), max(map(len, rows), default=0)), -1)
+    for place, row in enumerate(rows):
+        lists[place, : len(row)] = row
+    return lists
+
+
+def score_lists(lists: Ints, queries: Vectors, documents: Vectors) -> Floats:
+    """Score the documents of lists by dot product, in float64; what is no document gets minus infinity."""
+    row, column = np.nonzero(lists >= 0)
+    scores = np.full(lists.shape, -np.inf)
+    scores[row, column] = dots(queries, documents, row, lists[row, column])
+    return scores
+
+
 def score(judged: JudgedQueries, found: FoundDocuments, collection: TextCollection, ks: Sequence[int] = KS) -> Outcome:
     """Compute ndcg, map, mrr, recall, precision and hit_rate at each k, as MTEB names them: ``ndcg_at_10``.
 
@@ -162,22 +193,23 @@ def score(judged: JudgedQueries, found: FoundDocuments, collection: TextCollecti
     """
     values = {(name, k): metric(found.relevant, k) for name, metric in METRICS.items() for k in ks}
     units = _units(judged)
+    main = PRIMARY_OF_CANDIDATES if collection.candidates else PRIMARY
     metrics = {}
     for (measure, k), per_query in values.items():
         name = f"{measure}_at_{k}"
         metrics[name] = measured(
             float(per_query.mean()),
             stats.mean_interval(per_query, units),
-            chance=_chance(judged, len(collection.documents), measure, k),
+            chance=_chance(judged, measure, k),
             n=int(units.max()) + 1,
-            primary=name == PRIMARY,
+            primary=name == main,
             mean_of=MeanOf(name, cluster="unit"),
         )
     return Outcome(
         metrics=metrics,
         records=list(_records(judged, found, collection, values, units)),
         notices=list(_notices(judged, found)),
-        details={"documents": len(collection.documents), "queries": len(judged.queries), "main_score": PRIMARY},
+        details={"documents": len(collection.documents), "queries": len(judged.queries), "main_score": main},
     )
 
 
@@ -187,10 +219,13 @@ def _units(judged: JudgedQueries) -> Ints:
     return np.array([keys.setdefault(tuple(sorted(found)) or i, len(keys)) for i, found in enumerate(judged.positives)])
 
 
-def _chance(judged: JudgedQueries, gallery: int, name: str, k: int) -> float:
-    pairs = [(len(found), len(found) + len(lost)) for found, lost in zip(judged.positives, judged.absent, strict=True)]
-    kinds, counts = np.unique(np.array(pairs), axis=0, return_counts=True)
-    values = [CHANCE[name](gallery, int(found), int(total), k) for found, total in kinds]
+def _chance(judged: JudgedQueries, name: str, k: int) -> float:
+    sizes = [
+        (gallery, len(found), len(found) + len(lost))
+        for gallery, found, lost in zip(judged.searched, judged.positives, judged.absent, strict=True)
+    ]
+    kinds, counts = np.unique(np.array(sizes), axis=0, return_counts=True)
+    values = [CHANCE[name](int(gallery), int(found), int(total), k) for gallery, found, total in kinds]
     return float(np.average(values, weights=counts))
 
 

@@ -15,7 +15,7 @@ from eyechart.tasks.labelled import wants_full
 from eyechart.tasks.retrieval import collection_retrieval
 from eyechart.tasks.retrieval.caption_metrics import DISTINCT, full_metrics, mean_recall, recalls, with_repeats
 from eyechart.tasks.retrieval.caption_records import search_records
-from eyechart.tasks.retrieval.caption_search import RetrievalPrediction, Search, search
+from eyechart.tasks.retrieval.caption_search import RetrievalPrediction, Search, search, shared_pairs
 from eyechart.tasks.retrieval.collection_retrieval import CollectionPrediction
 from eyechart.types import Notice, Outcome
 
@@ -26,14 +26,15 @@ class ZeroshotRetrieval(Task):
     """image_retrieval_recall@k (caption to image) and text_retrieval_recall@k (image to caption).
 
     Both are hit rates, as everywhere in the CLIP literature: at least one right answer among the first k. Where
-    captions repeat, ``..._distinct_texts`` are the same with equal captions as one. With ``--metrics full`` also, for
-    both directions: true recall (``true_recall@k``: the share of right answers among the first k), MRR, nDCG and MAP
-    at 10, the median rank, and mean_recall@k over both directions. A collection (texts, images or both on either
-    side, graded relevance) gets the metrics of text retrieval.
+    captions repeat, ``..._distinct_texts`` are the same with equal captions as one; in ``image_queries.jsonl`` any
+    image that has the text is right. With ``--metrics full`` also, for both directions: true recall
+    (``true_recall@k``: the share of right answers among the first k), MRR, nDCG and MAP at 10, the median rank, and
+    mean_recall@k over both directions. A collection (texts, images or both on either side, graded relevance) gets the
+    metrics of text retrieval.
     """
 
     name = "zeroshot_retrieval"
-    version = 2
+    version = 3
     kinds = frozenset({"retrieval", "collection"})
     measures = "retrieval"
     records = "ranking"
@@ -79,8 +80,9 @@ class ZeroshotRetrieval(Task):
 
 def _score_captions(prediction: RetrievalPrediction, settings: Mapping[str, Any]) -> Outcome:
     ks, number = settings["recall_k"], prediction.text_numbers
-    found, _ = search(prediction, np.arange(len(number)))
-    repeats = len(number) - len(np.unique(number))
+    shared = shared_pairs(prediction) if prediction.info.shared_texts else None
+    found, _ = search(prediction, np.arange(len(number)), shared)
+    repeats = len(number) - len(np.unique(number)) if shared is None else 0
     metrics = recalls(found, ks)
     image_fields: dict[str, Mapping[int, float]] = {}
     text_fields: dict[str, Mapping[int, float]] = {}
@@ -130,6 +132,13 @@ def _notices(prediction: RetrievalPrediction, ks: Sequence[int], found: Search, 
             repeats,
             f"{repeats} of {len(prediction.texts)} captions repeat another one. By the published convention an image "
             "must find its own copy; the metrics that end in _distinct_texts count equal captions as one.",
+        )
+    several = int((found.to_image.positives.counts() > 1).sum())
+    if several:
+        yield Notice(
+            "shared_texts",
+            several,
+            f"{several} texts belong to more than one image: whichever of these is found counts as right.",
         )
     tied = sum(int(ranks.tied.sum()) for _, ranks in found.both)
     if tied:

@@ -82,7 +82,7 @@ class _TableMaker:
 
     def __init__(self, asked: Conversion, source: RowSource, taken: Mapping[str, Sequence[str]]) -> None:
         self.asked, self.source, self.taken = asked, source, taken
-        self.folder = asked.images or source.folder
+        self.folder = (asked.images or source.folder).absolute()
         used = {name for names in taken.values() for name in names}
         self.others = [name for name in source.columns if name not in used]
         self.image_column = "image" if asked.keep_images == "base64" else "image_path"
@@ -197,7 +197,9 @@ class _TableMaker:
     def _saved(self, data: bytes, name: str) -> str:
         folder = f"{self.asked.output.stem}_images"
         image = decode_image(data, name)
-        path = inside(self.asked.output.parent / folder, f"{name}.{(image.format or 'PNG').lower()}", "the index")
+        path = inside(
+            self.asked.output.parent.absolute() / folder, f"{name}.{(image.format or 'PNG').lower()}", "the index"
+        )
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(path, data)
         return f"{folder}/{path.name}"

@@ -98,6 +98,7 @@ function drawBenchmarkDetail(target, view, redraw) {
     target,
     h("div", { class: "toolbar sticky", id: "model-detail" }, choose, button("Result, settings and command", () => openResult(view.m, b))),
     incidents(described),
+    blindSection(view, redraw),
     curvesSection(view),
     classesSection(view),
     confusionSection(view),

@@ -111,7 +111,7 @@ function matrixCell(m, column) {
     best && "best",
     tied && "not separable from the best",
     result.differs.length > 0 && `not comparable: other ${result.differs.join(", ")}`,
-    result.fewer.length > 0 && `fewer samples than listed: ${result.fewer.join(", ")}`,
+    result.fewer.length > 0 && `lost samples: ${result.fewer.join(", ")}`,
     result.notices > 0 && count(result.notices, "warning"),
   ].filter(Boolean);
   return h(
@@ -161,10 +161,10 @@ function matrixGrid() {
   };
 }
 
-// Which cells are over fewer samples than listed, and which are of something else than their column's best.
+// Which cells are with lost samples, and which are of something else than their column's best.
 function cautions(models, columns) {
   const benchmarks = [...new Set(columns.map((column) => column.b))];
-  const kinds = [["Over fewer samples than listed", "fewer"], ["Not comparable with the best, as these differ", "differs"]];
+  const kinds = [["With lost samples", "fewer"], ["Not comparable with the best, as these differ", "differs"]];
   return kinds.flatMap(([what, key]) => {
     const words = (m, b) => resultOf(m, b)?.[key].join(", ");
     const found = models.flatMap((m) => benchmarks.filter((b) => words(m, b)).map((b) => `${MODELS[m].label} on ${BENCHMARKS[b].label}: ${words(m, b)}`));

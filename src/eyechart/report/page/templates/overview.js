@@ -22,9 +22,9 @@ function notices() {
   const fewer = DATA.results.filter((row) => row[6].length).length;
   const warnings = DATA.results.reduce((sum, row) => sum + row[5], 0);
   const other = DATA.results.filter((row) => row[7].length).length;
-  const heads = [fewer > 0 && `${count(fewer, "result")} over fewer samples than listed`, warnings > 0 && count(warnings, "warning"), other > 0 && `${count(other, "result")} not comparable`, DATA.notices.length > 0 && `${count(DATA.notices.length, "note")} on files`].filter(Boolean);
+  const heads = [fewer > 0 && `${count(fewer, "result")} with lost samples`, warnings > 0 && count(warnings, "warning"), other > 0 && `${count(other, "result")} not comparable`, DATA.notices.length > 0 && `${count(DATA.notices.length, "note")} on files`].filter(Boolean);
   const lines = [
-    fewer > 0 && h("li", {}, `${count(fewer, "result")} marked * ${fewer === 1 ? "is" : "are"} over fewer samples than listed, as some failed or were left out; `, h("a", { href: "#/results?only=fewer" }, "see which")),
+    fewer > 0 && h("li", {}, `${count(fewer, "result")} marked * ${fewer === 1 ? "is" : "are"} with lost samples, as some failed or were left out; `, h("a", { href: "#/results?only=fewer" }, "see which")),
     warnings > 0 && h("li", {}, `${count(warnings, "warning")}; `, h("a", { href: "#/results?only=warnings" }, "read them")),
     other > 0 && h("li", {}, `${count(other, "result")} marked ≠ used other data, prompts or task versions than the best of the column: do not compare them with it.`),
     ...DATA.notices.map((text) => h("li", {}, data(text))),
@@ -106,7 +106,7 @@ function legend(columns) {
     ways.has("overlap") && h("li", {}, h("span", { class: "mark" }, "○"), " where there are no samples to pair: the interval reaches that of the best"),
     h("li", {}, "± half of the 95 % interval"),
     columns.some(lowerIsBetter) && h("li", {}, "↓ lower is better"),
-    columns.some((column) => modelsOf(column.b).some((m) => resultOf(m, column.b).fewer.length)) && h("li", {}, h("span", { class: "mark" }, "*"), " over fewer samples than listed"),
+    columns.some((column) => modelsOf(column.b).some((m) => resultOf(m, column.b).fewer.length)) && h("li", {}, h("span", { class: "mark" }, "*"), " with lost samples"),
     h("li", {}, "A cell opens its metrics, settings and the command to repeat it."),
   );
 }

@@ -31,7 +31,7 @@ function resultsView(main, params) {
       { class: "toolbar" },
       search("Filter results", "", (query) => update({ query })),
       select("Model", [["", "all models"], ...MODELS.map((model, m) => [m, model.label])], state.model, (model) => { update({ model }); drawCard(); }),
-      select("Only", [["", "everything"], ["fewer", "over fewer samples than listed"], ["warnings", "with warnings"]], state.only, (only) => update({ only })),
+      select("Only", [["", "everything"], ["fewer", "with lost samples"], ["warnings", "with warnings"]], state.only, (only) => update({ only })),
     ),
     card,
     summary,
@@ -80,13 +80,14 @@ async function openResult(m, b) {
   openDialog(
     [data(MODELS[m].label), " on ", data(benchmark.label)],
     result.differs.length > 0 && h("p", { class: "warning" }, `Not comparable with the best of its column: other ${result.differs.join(", ")}.`),
-    result.fewer.length > 0 && h("p", { class: "warning" }, `Over fewer samples than listed: ${result.fewer.join(", ")}.`),
+    result.fewer.length > 0 && h("p", { class: "warning" }, `With lost samples: ${result.fewer.join(", ")}.`),
     h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Metrics" }, h(
       "table",
       { class: "plain-table numbers" },
       h("thead", {}, h("tr", {}, ["Metric", "Value", "95 % interval", "Chance", ...(reachable ? ["Best reachable"] : [])].map((text) => h("th", { scope: "col" }, text)))),
       h("tbody", {}, rows.map(({ name, i }) => h("tr", {}, h("th", { scope: "row" }, data(name), lowerIsBetter({ b, i }) && " ↓"), h("td", {}, h("b", {}, number(result.values[i], 2, columnPercent({ b, i })))), h("td", {}, range(result.low[i], result.high[i], 2, columnPercent({ b, i })) || "–"), [benchmark.chance, ...(reachable ? [benchmark.reachable] : [])].map((levels) => h("td", {}, number(levels[i], 2, columnPercent({ b, i })) || "–"))))),
     )),
+    described.judges.length > 0 && [h("h3", {}, "Judges and tokens"), h("ul", {}, described.judges.map((line) => h("li", {}, data(line))))],
     provenance.command && [h("h3", {}, "To repeat it"), h("div", { class: "command-box" }, h("code", { class: "command", tabindex: "0" }, data(String(provenance.command))), button("Copy", () => copyText(String(provenance.command), "Command"), { class: "quiet", "aria-label": "Copy the command" }))],
     h("h3", {}, "Where it came from"),
     facts([

@@ -1,0 +1,58 @@
+"""Configs in files: YAML or JSON, plain values only; nothing in them is ever executed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from eyechart.errors import UsageError
+from eyechart.io.plain_values import TooMuchError, read_json, read_yaml
+
+SUFFIXES = (".yaml", ".yml", ".json")
+
+
+def read_file(path: Path) -> Any:
+    """Read a YAML or JSON file that holds a mapping, or a list of mappings."""
+    if path.suffix.lower() not in SUFFIXES:
+        raise UsageError(f"{path}: unknown kind of file.", advice=f"A config ends in {', '.join(SUFFIXES)}.")
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"Cannot read the config {path} ({error.strerror}).") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path} is not UTF-8 text ({error.reason}).") from error
+    content = _parse_json(text, path) if path.suffix.lower() == ".json" else _parse_yaml(text, path)
+    if not isinstance(content, dict | list):
+        raise UsageError(f"{path} holds no settings.", advice="It must hold a mapping, or a list of mappings.")
+    return content
+
+
+def read_inner(text: str) -> Any:
+    """Read an ``eval_config`` that is the path of a file, or JSON in a string."""
+    return _parse_json(text, Path("eval_config")) if is_json(text) else read_file(Path(text))
+
+
+def is_json(text: str) -> bool:
+    """Tell whether a text is meant as JSON, and not as a path."""
+    return text.lstrip().startswith("{")
+
+
+def _parse_json(text: str, path: Path) -> Any:
+    try:
+        return read_json(text)
+    except TooMuchError as error:
+        raise UsageError(f"{path} {error}.") from error
+    except ValueError as error:
+        raise UsageError(f"{path} is not valid JSON ({error}).") from None
+
+
+def _parse_yaml(text: str, path: Path) -> Any:
+    try:
+        return read_yaml(text)
+    except TooMuchError as error:
+        raise UsageError(f"{path} {error}.") from error
+    except Exception as error:  # noqa: BLE001 - besides YAMLError: dates, numbers and keys that Python cannot hold
+        mark = getattr(error, "problem_mark", None)
+        where = f", line {mark.line + 1}" if mark else ""
+        # Only the problem, not the excerpt that PyYAML quotes: it may hold a key.
+        raise UsageError(f"{path}{where} is not valid YAML ({getattr(error, 'problem', 'bad form')}).") from None

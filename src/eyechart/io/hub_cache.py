@@ -1,0 +1,33 @@
+"""Where the Hugging Face client keeps what it fetched: read without the client, and without asking the hub."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def hub_cache() -> Path:
+    """Return the folder that the environment names, as the client understands it."""
+    for name in ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"):
+        if os.environ.get(name):
+            return Path(os.environ[name]).expanduser()
+    base = os.environ.get("HF_HOME") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "huggingface"
+    return Path(base).expanduser() / "hub"
+
+
+def cached_snapshot(
+    kind: str, repository: str, cache: str | Path | None = None, revision: str | None = None
+) -> Path | None:
+    """Return the folder of a repository in the cache; None if it is not there.
+
+    Args:
+        kind: ``models`` or ``datasets``.
+        repository: Owner and name.
+        cache: Another folder than the environment's.
+        revision: A branch, a tag or a commit.
+    """
+    root = (Path(cache) if cache else hub_cache()) / f"{kind}--{repository.replace('/', '--')}"
+    pointer = root / "refs" / (revision or "main")
+    commit = pointer.read_text(encoding="utf-8").strip() if pointer.is_file() else revision or ""
+    folder = root / "snapshots" / commit
+    return folder if commit and folder.is_dir() else None

@@ -1,0 +1,1 @@
+"""Things with a structure, compared: boxes and polygons, trees and tables."""

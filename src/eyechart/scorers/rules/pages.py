@@ -1,0 +1,185 @@
+"""Answers about long documents: numbers, dates, lists and texts by their format, as LongDocURL and its kin compare."""
+
+from __future__ import annotations
+
+import re
+import string
+from collections import Counter
+from collections.abc import Callable
+from math import isclose
+
+from eyechart.metrics.cells import Row, as_text, text_list
+from eyechart.metrics.texts.literals import numbers, read_literal
+from eyechart.metrics.texts.open_answers import edit_distance
+from eyechart.scorers.rules import Reading
+
+_UNITS = ("kg", "mm", "meters", "minutes", "miles", "mile", "acres", "million", "thousand", "billion", "m")
+_EXACT = re.compile(
+    r".*https://.*|.*\.py|.*ipynb|page.*|\d+(?:-\d+|\s\d+)?|.*[ap]\.m\..*|\d{4}[-\s]\d{2}(?:[-\s]\d{2})?|"
+    r"[a-zA-Z0-9._%+-]+@[a-zA-Z0-9.-]+\.[a-zA-Z]{2,}",
+    re.DOTALL,
+)
+
+
+def page_answer(row: Row, text: str, *, lists: str = "greedy", units: bool = True) -> Reading:
+    """Compare by the row's ``answer_format``: Integer, Float, String or None, else a list.
+
+    ``lists``: each right item finds its best match (``greedy``), or items are sorted and the worst pair counts.
+    """
+    kind, target = as_text(row.get("answer_format")), as_text(row["answer"])
+    said, wanted = _clean(text, units=units), _clean(target, units=units)
+    if kind in {"Integer", "Int"}:
+        found, right = _number(said), _number(wanted)
+        same = found == right if None not in (found, right) else said == wanted
+        return Reading(text, float(bool(said) and same))
+    if kind == "Float":
+        found, right = _number(said), _number(wanted)
+        return Reading(text, float(found is not None and right is not None and _near(found, right)))
+    if kind in {"String", "Str", "None"}:
+        return Reading(text, _text(said, wanted))
+    compare = _greedy if lists == "greedy" else _in_order
+    return Reading(text, compare(_items(text, units=units), _items(target, units=units)))
+
+
+def _clean(text: str, *, units: bool) -> str:
+    plain = text.lower().strip()
+    if units:
+        plain = plain.replace(",", "")
+        unit = next((unit for unit in _UNITS if plain.endswith(unit)), "")
+        plain = plain.removesuffix(unit).strip()
+    plain = re.sub(r"\s*\([^)]*\)", "", plain).strip()
+    plain = re.sub(r"^['\"]|['\"]$", "", plain).strip()
+    return plain.lstrip("$\u00a3").strip().rstrip("%").strip()
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _near(said: float, wanted: float) -> bool:
+    return any(isclose(value, said, rel_tol=0.01) for value in (wanted / 100, wanted, wanted * 100))
+
+
+def _text(said: str, wanted: str) -> float:
+    if _EXACT.fullmatch(wanted):
+        return float(said == wanted)
+    return _likeness(said, wanted)
+
+
+def _likeness(said: str, wanted: str) -> float:
+    longest = max(len(said), len(wanted))
+    near = 1 - edit_distance(said, wanted) / longest if longest else 1.0
+    return near if near > 0.5 else 0.0
+
+
+def _items(text: str, *, units: bool) -> list[str]:
+    value = read_literal(text) if text.strip().startswith("[") else text
+    listed = value if isinstance(value, list) else [text]
+    texts = ["-".join(map(str, item.values())) if isinstance(item, dict) else str(item) for item in listed]
+    return [_clean(item, units=units) for item in texts]
+
+
+def _greedy(said: list[str], wanted: list[str]) -> float:
+    if not said or not wanted:
+        return 0.0
+    if _number(wanted[0]) is not None or _EXACT.fullmatch(wanted[0]):
+        return float(said == wanted)
+    best = [max(_likeness(found, target) for found in said) for target in wanted]
+    return float(sum(best) / len(wanted) * min(1.0, len(wanted) / len(said)) ** 0.5)
+
+
+def _in_order(said: list[str], wanted: list[str]) -> float:
+    if len(said) != len(wanted):
+        return 0.0
+    if _number(wanted[0]) is not None or _EXACT.fullmatch(wanted[0]):
+        return float(sorted(said) == sorted(wanted))
+    return min(_likeness(found, target) for found, target in zip(sorted(said), sorted(wanted), strict=True))
+
+
+def page_text(row: Row, text: str) -> Reading:
+    """Compare texts by likeness, equality and common words; a missing answer is "Not answerable" (DUDE, SlideVQA)."""
+    wanted = (as_text(row.get("answer")) or "Not answerable").replace("\n", "").lower()
+    said = text.lower()
+    grades = {"same": float(said.strip() == wanted.strip()), "words": _common_words(said, wanted)}
+    return Reading(text, _likeness(said, wanted), grades)
+
+
+def _common_words(said: str, wanted: str) -> float:
+    left, right = _plain(said).split(), _plain(wanted).split()
+    shared = sum((Counter(left) & Counter(right)).values())
+    return 2 * shared / (len(left) + len(right)) if shared else 0.0
+
+
+def _plain(text: str, *, marks: bool = False) -> str:
+    low = text.lower() if marks else "".join(letter for letter in text.lower() if letter not in string.punctuation)
+    return " ".join(re.sub(r"\b(a|an|the)\b", " ", low).split())
+
+
+def long_context(row: Row, text: str) -> Reading:
+    """Compare by the row's ``task`` and ``source_dataset`` (MMLongBench); the better of the text and what it states."""
+    task, source = as_text(row["task"]), as_text(row.get("source_dataset"))
+    prefix = {"summ": "Summary:", "ICL": "label:"}.get(task, "Answer:")
+    if task == "NIAH" and source.startswith("vh_"):
+        return Reading(text, _yes_no(text, as_text(row["answer"])))
+    rule = _CONTEXT.get(task) or _needle(source)
+    stated = re.search(f"{prefix}(.*)", text, re.IGNORECASE | re.DOTALL)
+    parts = [text, re.sub(f"^{prefix}", "", stated[1].strip(), flags=re.IGNORECASE).strip()] if stated else [text]
+    extra = read_literal(as_text(row.get("extra_info")))
+    answer = extra.get("answer", row["answer"]) if isinstance(extra, dict) else row["answer"]
+    return Reading(parts[-1], max(rule(part, answer) for part in parts) if text.strip() else 0.0)
+
+
+def _yes_no(text: str, answer: str) -> float:
+    said = re.findall(r"\b(?:yes|no)\b", _plain(text, marks=True))
+    wanted = {"yes": "yes", "no": "no", "1": "yes", "0": "no"}.get(answer.strip().lower(), answer)
+    return float(bool(said) and said[-1] == wanted)
+
+
+def _holds(text: str, answer: object) -> float:
+    return float(any(bool(_plain(target)) and _plain(target) in _plain(text) for target in text_list(answer)))
+
+
+def _counts(text: str, answer: object) -> float:
+    wanted = numbers(answer if isinstance(answer, list) else read_literal(as_text(answer)))
+    lists = re.findall(r"\[[\d\s,]+\]", text)
+    said = numbers(read_literal(lists[-1])) if lists else [float(n[:12]) for n in re.findall(r"\d+", text)]
+    return float(bool(wanted) and bool(said) and sum(said) == sum(wanted))
+
+
+def _letter(text: str, answer: object) -> float:
+    flat = " ".join(text.split())
+    found = re.search(r"answer is \(?([A-J])\)?", flat) or re.search(r"[aA]nswer:\s*([A-J])", flat)
+    last = re.findall(r"\b[A-J]\b", flat)
+    said = found[1] if found else last[-1] if last else ""
+    wanted = as_text(answer).strip()
+    return float(bool(said) and str("ABCDEFGHIJ".index(said)) == wanted.removesuffix(".0"))
+
+
+def _label(text: str, answer: object) -> float:
+    found = re.search(r"label:\s*(\d+)", text, re.IGNORECASE)
+    last = re.findall(r"\b\d+\b", text)
+    said = found[1] if found else last[-1] if last else ""
+    return float(isinstance(answer, int) and bool(said) and int(said[:12]) == answer)
+
+
+def _summary(text: str, answer: object) -> float:
+    """Return ROUGE-L of words, without stems."""
+    said, wanted = (re.findall(r"[a-z0-9]+", part.lower())[:4000] for part in (text, as_text(answer)))
+    row = [0] * (len(wanted) + 1)
+    for word in said:
+        before = 0
+        for i, other in enumerate(wanted, 1):
+            before, row[i] = row[i], before + 1 if word == other else max(row[i], row[i - 1])
+    return 2 * row[-1] / (len(said) + len(wanted)) if row[-1] else 0.0
+
+
+_CONTEXT: dict[str, Callable[[str, object], float]] = {"vrag": _holds, "ICL": _label, "summ": _summary}
+
+
+def _needle(source: str) -> Callable[[str, object], float]:
+    if "counting" in source:
+        return _counts
+    return _letter if "image" in source else _holds

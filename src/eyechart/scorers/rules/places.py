@@ -1,0 +1,230 @@
+"""Answers that are a point or a box in an image. ``image_size`` is the width and height of the row's image."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import io
+import re
+from collections.abc import Sequence
+
+from eyechart.metrics.cells import Row, as_text
+from eyechart.metrics.structures.geometry import Box, in_box, in_polygon, overlap
+from eyechart.metrics.texts.literals import numbers, read_literal, unfenced
+from eyechart.scorers.rules import Reading
+
+_NUMBER = r"[-+]?\d*\.?\d+(?:[eE][-+]?\d+)?"
+_BRACKETED = re.compile(rf"\[\s*({_NUMBER})" + rf"(?:\s*,\s*|\s+)({_NUMBER})" * 3 + r"\s*\]")
+_RELATIVE = re.compile(r"(\d?(?:\.\d+)?),\s?(\d?(?:\.\d+)?),\s?(\d?(?:\.\d+)?),\s?(\d?(?:\.\d+)?)")
+_CLICK = re.compile(r"x=([\d.]+), y=([\d.]+)")
+_PAIR = re.compile(r"\(\s*([\d.]+)\s*,\s*([\d.]+)\s*\)")
+_FOUR = re.compile(r"(-?\d+(?:\.\d+)?)[\s,]+(-?\d+(?:\.\d+)?)[\s,]+(-?\d+(?:\.\d+)?)[\s,]+(-?\d+(?:\.\d+)?)")
+
+
+def _size(row: Row) -> tuple[float, float]:
+    given = row.get("image_size")
+    found = numbers(given if isinstance(given, list | tuple) else read_literal(as_text(given)))
+    if len(found) != 2 or min(found) <= 0:
+        raise ValueError(f"row {as_text(row.get('index'))!r} has no image whose size is known")
+    return found[0], found[1]
+
+
+def centre(row: Row, text: str) -> Reading:
+    """Look whether the middle of the only box of the answer, in parts of the image, lies in the right one (TDBench)."""
+    said, wanted = (_relative_box(value) for value in (text, as_text(row["answer"])))
+    if said is None or wanted is None:
+        return Reading(None, 0.0)
+    return Reading(str(said), float(in_box((said[0] + said[2]) / 2, (said[1] + said[3]) / 2, wanted)))
+
+
+def _relative_box(text: str) -> list[float] | None:
+    found = _RELATIVE.findall(text.replace("\n", ""))
+    try:
+        return [float(number) for number in found[0]] if len(found) == 1 else None
+    except ValueError:
+        return None
+
+
+def click(row: Row, text: str, *, box: str = "corners", unit: str = "image") -> Reading:
+    """Look whether a click ``x=1, y=2`` hits the row's ``bbox``: two corners, or a corner and a size.
+
+    ``unit``: of the click, parts of the image or pixels (``image``), or thousandths.
+    """
+    width, height = _size(row)
+    target = numbers(row["bbox"] if isinstance(row["bbox"], list) else read_literal(as_text(row["bbox"])))
+    if len(target) != 4:
+        raise ValueError(f"row {as_text(row.get('index'))!r} has the bbox {row['bbox']!r}, not four numbers")
+    if box != "corners":
+        last = 1 if box == "size_within" else 0
+        target = [target[0], target[1], target[0] + target[2] - last, target[1] + target[3] - last]
+    found = _CLICK.search(text)
+    try:
+        x, y = (float(found[1]), float(found[2])) if found else (0.0, 0.0)
+    except ValueError:
+        return Reading(None, 0.0, facts={"unread": 1.0})
+    if unit == "thousandths":
+        x, y = x / 1000, y / 1000
+    elif x > 1 or y > 1:
+        x, y = x / width, y / height
+    left, upper, right, lower = (0.0 if edge == -1 else edge for edge in target)
+    hit = in_box(x, y, (left / width, upper / height, right / width, lower / height))
+    return Reading(f"{x}, {y}" if found else None, float(hit), facts={"unread": 0.0})
+
+
+def box_overlap(row: Row, text: str, *, threshold: float = 0.5) -> Reading:
+    """Compare boxes of parts, thousandths or pixels of the image by overlap; from the threshold on it is a hit."""
+    size = _row_size(row)
+    said, wanted = _four_numbers(text), _wanted_box(row, size)
+    if said is None or wanted is None:
+        return Reading(None, 0.0, {"overlap": 0.0})
+    shared = overlap(_in_pixels(said, size), wanted)
+    return Reading(str(said), float(shared >= threshold), {"overlap": shared})
+
+
+def _row_size(row: Row) -> tuple[float, float]:
+    given = numbers([row.get("width"), row.get("height")])
+    return (given[0], given[1]) if len(given) == 2 and min(given) > 0 else (1.0, 1.0)
+
+
+def _wanted_box(row: Row, size: tuple[float, float]) -> list[float] | None:
+    columns = numbers([row.get(name) for name in ("bbox_x1", "bbox_y1", "bbox_x2", "bbox_y2")])
+    if len(columns) == 4:
+        return columns
+    found = _four_numbers(as_text(row.get("answer")))
+    if found is None:
+        return None
+    return [a * s for a, s in zip(found, size * 2, strict=True)] if max(map(abs, found)) <= 1.5 else found
+
+
+def _four_numbers(text: str) -> list[float] | None:
+    bracketed = _BRACKETED.search(text)
+    found = bracketed.groups() if bracketed else re.findall(_NUMBER, text)[:4]
+    return [float(number) for number in found] if len(found) == 4 else None
+
+
+def _in_pixels(box: Sequence[float], size: tuple[float, float]) -> list[float]:
+    most = max(map(abs, box))
+    unit = 1.0 if most <= 1.5 else 1000.0 if most <= 1000 else 0.0
+    scaled = [edge / unit * side if unit else edge for edge, side in zip(box, size * 2, strict=True)]
+    held = [min(max(edge, 0.0), side) for edge, side in zip(scaled, size * 2, strict=True)]
+    return [min(held[0], held[2]), min(held[1], held[3]), max(held[0], held[2]), max(held[1], held[3])]
+
+
+NOWHERE = [0.0, 0.0, 0.0, 0.0]
+
+
+def referred(row: Row, text: str) -> Reading:
+    """Compare the box of an object, or that there is none (``subtask_l1`` Rejection), by overlap (GroundingME)."""
+    width, height = float(as_text(row["width"])), float(as_text(row["height"]))
+    wanted = numbers(read_literal(as_text(row["answer"])))
+    if len(wanted) != 4 or as_text(row["subtask_l1"]) == "Rejection":
+        wanted = NOWHERE
+    said = _named_box(text)
+    unit = 1.0 if all(edge <= 1 for edge in said) else 999.0
+    scaled = [edge / unit * side for edge, side in zip(said, (width, height) * 2, strict=True)]
+    shared = max(_same_box(wanted, said), _same_box(wanted, scaled))
+    grades = {f"acc_{int(100 * limit)}": float(shared >= limit) for limit in (0.5, 0.75, 0.9)}
+    return Reading(str(said), shared, grades)
+
+
+def _same_box(wanted: Box, said: Box) -> float:
+    return float(list(said) == NOWHERE) if list(wanted) == NOWHERE else overlap(wanted, said)
+
+
+def _named_box(text: str) -> list[float]:
+    found = re.search(r'\{.*"bbox_2d".*\}', text, re.DOTALL)
+    value = read_literal(found[0]) if found else None
+    if isinstance(value, dict):
+        box = numbers(value.get("bbox_2d"))
+        if value.get("bbox_2d") is None or len(box) == 4:
+            return box or NOWHERE
+    last = _FOUR.findall(text)
+    return [float(edge) for edge in last[-1]] if last else NOWHERE
+
+
+def in_mask(row: Row, text: str) -> Reading:
+    """Look whether one of the points lies where the row's ``mask``, a base64 image, is not black (RefSpatial)."""
+    points = _points(text)
+    if not points:
+        return Reading(None, 0.0)
+    pixels, width, height = _mask(row)
+    places = [(min(max(int(x * width), 0), width - 1), min(max(int(y * height), 0), height - 1)) for x, y in points]
+    return Reading(str(points), float(any(pixels[y * width + x] for x, y in places)))
+
+
+def _mask(row: Row) -> tuple[bytes, int, int]:
+    from eyechart.io.media import open_image
+
+    where = f"the mask of row {as_text(row.get('index'))!r}"
+    try:
+        image = open_image(io.BytesIO(base64.b64decode(as_text(row.get("mask")))).getvalue(), where).convert("L")
+    except binascii.Error as error:
+        raise ValueError(f"{where} is not base64 ({error})") from error
+    return image.tobytes(), image.width, image.height
+
+
+def _points(text: str) -> list[tuple[float, float]]:
+    """Read points as parts of the image: JSON, ``<points x1=.. y1=..>`` in per cent, or pairs in brackets."""
+    value = read_literal(unfenced(text))
+    items = value if isinstance(value, list) else [value]
+    found = [point for item in items if (point := _json_point(item))]
+    if found:
+        return found
+    tag = re.search(r"<points\s+(.*?)/>", text)
+    marked = re.findall(r'x\d+="([\d.]+)"\s+y\d+="([\d.]+)"', tag[1]) if tag else []
+    try:
+        if marked:
+            return [_parts(float(x), float(y), 100) for x, y in marked]
+        return [(float(x), float(y)) for x, y in _PAIR.findall(text)]
+    except ValueError:
+        return []
+
+
+def _json_point(item: object) -> tuple[float, float] | None:
+    if isinstance(item, dict):
+        key = next((name for name in ("point_2d", "point") if name in item), "")
+        pair = numbers(item.get(key))
+        if len(pair) == 2:
+            x, y = pair if key == "point_2d" else pair[::-1]  # "point" is y, x
+            return _parts(x, y, 1000)
+        return None
+    pair = numbers(item)
+    return _parts(pair[0], pair[1], 1000) if len(pair) == 2 and isinstance(item, list) else None
+
+
+def _parts(x: float, y: float, whole: float) -> tuple[float, float]:
+    return (x / whole, y / whole) if x > 1 or y > 1 else (x, y)
+
+
+def pointed(row: Row, text: str) -> Reading:
+    """Compare yes or no at the start, or look whether the first point lies in the right polygon (RoboSpatial)."""
+    target, said = as_text(row["answer"]).strip(), text.strip()
+    if target.lower() in {"yes", "no"}:
+        return Reading(said, float(said.lower().startswith(target.lower())), facts={"unread": float(not said)})
+    corners = [pair for item in _list(read_literal(target)) if len(pair := numbers(item)) == 2]
+    point = _first_point(said, _size(row))
+    if point is None or len(corners) < 3:
+        return Reading(None, 0.0, facts={"unread": 1.0})
+    return Reading(str(point), float(in_polygon(*point, corners)), facts={"unread": 0.0})
+
+
+def _list(value: object) -> list[object]:
+    return list(value) if isinstance(value, list | tuple) else []
+
+
+def _first_point(text: str, size: tuple[float, float]) -> tuple[float, float] | None:
+    value = read_literal(unfenced(text))
+    for item in value if isinstance(value, list) else [value]:
+        pair = numbers(item.get("point_2d") or item.get("point")) if isinstance(item, dict) else []
+        if len(pair) == 2:
+            most = max(map(abs, pair))
+            units = (1.0, 1.0) if most <= 1.5 else (1000.0, 1000.0) if most <= 1000 else size
+            return pair[0] / units[0], pair[1] / units[1]
+    found = re.search(rf"\(\s*({_NUMBER})\s*,\s*({_NUMBER})(?:\s*,\s*({_NUMBER})\s*,\s*({_NUMBER}))?\s*\)", text)
+    if not found:
+        return None
+    values = [float(number) for number in found.groups() if number is not None]
+    if len(values) == 4:
+        values = [(values[0] + values[2]) / 2, (values[1] + values[3]) / 2]
+    inside = max(values) <= 1.5
+    return (values[0], values[1]) if inside else (values[0] / size[0], values[1] / size[1])

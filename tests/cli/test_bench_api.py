@@ -1,0 +1,103 @@
+"""`eyechart bench-api`: a real server on the loopback, a bounded number of requests, and what is said of them."""
+
+import json
+import threading
+
+import pytest
+
+from eyechart.cli import main
+from support.openai_server import OpenAIServer, Status
+
+
+def bench(server, *words):
+    return main(["bench-api", "--api_base", server.api_base, "--model", "test-model", *words])
+
+
+@pytest.mark.parametrize(("kind", "field"), [("embeddings", "input"), ("rerank", "documents")])
+def test_so_many_requests_of_so_many_texts_are_sent(kind, field, tmp_path, capsys):
+    with OpenAIServer() as server:
+        code = bench(server, "--kind", kind, "--requests", "12", "--batch_size", "5", "--words", "7",
+                     "--concurrency", "3", "--output", str(tmp_path / "speed.json"))  # fmt: skip
+
+    sent = [request.body[field] for request in server.requests]
+    assert code == 0
+    assert len(sent) == 13  # one to warm up
+    assert {len(texts) for texts in sent} == {5}
+    assert {len(text.split()) for texts in sent for text in texts} == {7}
+    assert len({text for texts in sent for text in texts}) == 13 * 5  # nothing that a cache could answer
+    assert server.most_in_flight <= 3
+    found = json.loads((tmp_path / "speed.json").read_text())
+    assert (found["requests"], found["failed"], found["retried"]) == (12, 0, 0)
+    assert found["items_per_second"] == pytest.approx(5 * found["requests_per_second"], rel=1e-3)
+    assert set(found["latency_seconds"]) == {"p50", "p90", "p95", "max"}  # 12 requests have no 99th percentile
+    assert "12 requests of 5" in capsys.readouterr().out
+
+
+def test_percentiles_are_latencies_that_were_seen(tmp_path):
+    from eyechart.api.speed import ApiSpeed
+
+    speed = ApiSpeed("rerank", 200, 10.0, tuple(i / 1000 for i in range(1, 101)), 2, ("it broke",), 50)
+
+    assert speed.as_json()["latency_seconds"] == {"p50": 0.05, "p90": 0.09, "p95": 0.095, "p99": 0.099, "max": 0.1}
+    assert speed.as_json()["requests_per_second"] == 10
+    assert speed.as_json()["items_per_second"] == 20
+    assert speed.as_json()["tokens_per_second"] == 5
+
+
+def test_failures_are_counted_and_tell_in_the_exit_code(capsys):
+    seen, lock = [], threading.Lock()
+
+    def every_third(path, body, attempt):
+        with lock:
+            seen.append(body)
+            return Status(500) if len(seen) % 3 == 0 else None
+
+    with OpenAIServer(fault=every_third) as server:
+        code = bench(server, "--requests", "8", "--batch_size", "1", "--concurrency", "1")
+
+    shown = capsys.readouterr().out
+    assert code == 1
+    assert "3 failed" in shown
+    assert "first error" in shown
+
+
+def test_nothing_more_is_sent_when_the_time_is_over(capsys):
+    with OpenAIServer() as server:
+        code = bench(server, "--requests", "1000", "--seconds", "1e-9")
+
+    assert code == 0
+    assert len(server.requests) == 1  # to warm up, before the clock starts
+    assert "0 requests of 16 texts" in capsys.readouterr().out
+
+
+def test_a_server_of_text_embeddings_inference_is_asked_in_its_form():
+    with OpenAIServer() as server:
+        code = bench(server, "--kind", "rerank", "--rerank_form", "tei", "--requests", "2", "--batch_size", "3")
+
+    assert code == 0
+    assert all(len(request.body["texts"]) == 3 for request in server.requests)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--requests", "0"], "--requests must be 1 or more"),
+        (["--requests", "1000000"], "100000 at most"),
+        (["--texts", "nowhere.txt"], "Cannot read the texts"),
+        (["--api_key_variable", "NO_SUCH_KEY"], "NO_SUCH_KEY is not set"),
+    ],
+)
+def test_what_cannot_work_is_refused_before_anything_is_sent(words, said, capsys):
+    with OpenAIServer() as server:
+        assert bench(server, *words) == 2
+
+    assert said in capsys.readouterr().err
+    assert server.requests == []
+
+
+def test_a_wrong_model_and_a_missing_server_are_told(capsys):
+    with OpenAIServer(models=("other",)) as server:
+        assert bench(server) == 1
+    assert "test-model" in capsys.readouterr().err
+    assert main(["bench-api", "--api_base", "http://127.0.0.1:9/v1", "--model", "x"]) == 1
+    assert "No server answers" in capsys.readouterr().err

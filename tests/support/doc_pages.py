@@ -1,0 +1,26 @@
+"""The documentation pages and the examples on them."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PROGRAMS = ("eyechart", "clip_benchmark", "clip_benchmark_export_wds")
+FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def blocks(page):
+    """Yield language, options and text of each fenced block."""
+    for found in FENCE.finditer(page.read_text(encoding="utf-8")):
+        language, *options = found["info"].split() or [""]
+        yield language, dict(option.partition("=")[::2] for option in options), found["body"]
+
+
+def commands(body):
+    """Yield the commands of a console block, continued lines joined."""
+    for line in body.replace("\\\n", " ").splitlines():
+        if line.startswith("$ "):
+            yield shlex.split(line[2:], comments=True)

@@ -1,0 +1,67 @@
+"""How the catalogue words a prompt: columns, options and the places of images in a text."""
+
+import pytest
+
+from eyechart.datasets.questions.asking import Asking
+from eyechart.errors import DataError
+
+ROW = {
+    "question": "Which <image> one?",
+    "hint": None,
+    "A": "cat",
+    "B": "a ${hint} [[dog]]",
+    "C": None,
+    "list": "['x', 'y']",
+}
+IMAGES = [{"type": "image", "value": "1.png"}, {"type": "image", "value": "2.png"}]
+
+
+def words(asking, row=ROW):
+    return asking.words(row, "X: row '1'")
+
+
+def shown(asking, images=IMAGES, row=ROW):
+    return [item["value"] for item in asking.items(row, images, "X: row '1'")]
+
+
+def test_a_part_is_left_out_where_one_of_its_cells_is_empty():
+    asking = Asking("[[Hint: ${hint}\n]]${question}[[ ${missing}|| (${A})]]")
+
+    assert words(asking) == "Which <image> one? (cat)"
+    assert words(asking, ROW | {"hint": "look", "missing": "m"}) == "Hint: look\nWhich <image> one? m"
+
+
+def test_what_a_cell_holds_is_never_a_place():
+    assert words(Asking("${options}")) == "A. cat\nB. a ${hint} [[dog]]\n"
+
+
+def test_options_stand_in_columns_or_in_a_list():
+    assert words(Asking("${options}", option="(${letter}) ${option}", join=", ", options="list")) == "(A) x, (B) y"
+    assert words(Asking("${options}", options=("question", "A"))) == "A. Which <image> one?\nB. cat\n"
+
+
+def test_the_value_of_a_column_chooses_the_words():
+    asking = Asking("", by="kind", cases={"sort": "Sort!", "pick": "Pick!"})
+
+    assert words(asking, {"kind": "sort"}) == "Sort!"
+    with pytest.raises(DataError, match="has the kind 'other', not sort or pick"):
+        words(asking, {"kind": "other"})
+    assert words(Asking("Else.", by="kind", cases={"sort": "Sort!"}), {"kind": "other"}) == "Else."
+
+
+def test_images_go_where_the_form_says():
+    assert shown(Asking()) == ["1.png", "2.png", "Which <image> one?"]
+    assert shown(Asking(images="in_place"), IMAGES[:1]) == ["Which ", "1.png", " one?"]
+    assert shown(Asking(images="woven")) == ["Which", "1.png", "one?", "2.png"]
+    assert shown(Asking("<image 2>!", images="numbered")) == ["", "2.png", "!"]
+    assert shown(Asking("${question} Go.", images="woven", unmarked="\n<image>"), IMAGES[:1], {"question": "Q"}) == [
+        "Q",
+        "1.png",
+        "Go.",
+    ]
+
+
+@pytest.mark.parametrize("images", ["in_place", "woven", "numbered"])
+def test_a_text_that_speaks_of_more_images_than_there_are_is_refused(images):
+    with pytest.raises(DataError, match="0 images"):
+        Asking("<image> <image 1>", images=images).items(ROW, [], "X: row '1'")
