@@ -128,4 +128,6 @@ class _OursLoader(Loader):
                 raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
             return getattr(later[name], name)
 
-        vars(module)["__getattr__"] = made_when_asked_for
+        # `import *` takes all names, also those that are made when they are asked for.
+        shown = [name for name in vars(module) if not name.startswith("_")]
+        vars(module).update({"__getattr__": made_when_asked_for, "__all__": [*dict.fromkeys([*shown, *later])]})
