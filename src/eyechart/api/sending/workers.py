@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from eyechart.api.budget import Budget, read_usage
 from eyechart.api.errors import ApiError
-from eyechart.api.flow import Flow, Gate
-from eyechart.api.in_a_row import InARow
 from eyechart.api.requests import Reply, Request, UnderWay
 from eyechart.api.retry import BusyError, Retry, TransientError
+from eyechart.api.sending.flow import Flow, Gate
+from eyechart.api.sending.in_a_row import InARow
 from eyechart.api.transport import Transport
 from eyechart.errors import EyechartError
 
