@@ -199,6 +199,14 @@ def test_what_is_no_caption_is_told_with_the_image_and_the_models_words(here, me
     assert not DATA.exists()
 
 
+def test_a_model_that_says_the_same_of_every_image_is_noticed(here):
+    data = many_images(Path("d"), 4)
+    with OpenAIServer(models=(MODEL,), answer=lambda _: "I cannot describe this.") as server:
+        [result] = run_task(caption_config(server, data))
+    assert [(notice["kind"], notice["count"]) for notice in result.notices] == [("equal_captions", 4)]
+    assert "'I cannot describe this.'" in result.notices[0]["message"]
+
+
 def test_a_missing_file_is_skipped_like_one_that_cannot_be_read(here):
     data = many_images(Path("d"), 4)
     Path("d/1.png").unlink()

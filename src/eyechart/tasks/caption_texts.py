@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable
 
 from eyechart.io.untrusted import MAX_TEXT
@@ -51,7 +52,16 @@ def caption_notices(answers: Iterable[Answer]) -> list[Notice]:
     captions = list(answers)
     cut = sum(answer.finish_reason == "length" for answer in captions)
     long = sum(estimated_tokens(answer.text) > LONG_TOKENS for answer in captions)
+    texts = Counter(answer.text.strip() for answer in captions)
+    alike = sum(count for count in texts.values() if count > 1)
+    common = texts.most_common(1)[0][0] if alike else ""
     found = [
+        Notice(
+            "equal_captions",
+            alike,
+            f"{alike} captions are no image's alone, most often {_quoted(common)}: a search cannot tell these images "
+            "apart.",
+        ),
         Notice("cut_captions", cut, f"{cut} captions were cut at the longest answer."),
         Notice(
             "long_captions",
