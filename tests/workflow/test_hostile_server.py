@@ -1,5 +1,6 @@
 """Captions from a server on its worst days: none lost, none paid twice, and the exit code tells."""
 
+import itertools
 import json
 import os
 import random
@@ -159,6 +160,15 @@ def test_when_no_image_gets_a_caption_the_run_fails_and_good_captions_stay(here,
             run_task(caption_config(server, data))
 
     assert (DATA / "corpus.jsonl").read_bytes() == good
+
+
+def test_just_the_share_that_is_asked_for_is_enough(here):
+    data = many_images(Path("d"), 20)
+    numbers = itertools.count()
+    with OpenAIServer(models=(MODEL,)) as server:
+        server.fault = lambda path, body, attempt: Status(400) if body and next(numbers) < 11 else None
+        [result] = run_task(caption_config(server, data, limit=None, concurrency=1, min_success=0.45))
+    assert result.counts["failed"] == 11
 
 
 def test_fewer_captions_than_before_go_beside_them(here, monkeypatch):
