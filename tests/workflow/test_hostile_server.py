@@ -196,6 +196,7 @@ def test_fewer_captions_than_before_go_beside_them(here, monkeypatch):
         ({"content": "\u200b\u200b\u2060\ufeff"}, "The caption is empty but for characters that nobody sees"),
         ({"content": "\u3164\u2800 \u00ad"}, "The caption is empty but for characters that nobody sees"),
         ({"content": "very " * 300_000}, "The caption has 1500000 characters, more than the limit of 1000000"),
+        ({"content": "<think>The user wants me to"}, "The model was cut while it was thinking"),
         ({"content": ""}, "The caption is empty."),
     ],
 )
