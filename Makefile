@@ -126,3 +126,8 @@ trust: $(DEV)/.done
 mutants: $(DEV)/.done
 	$(DEV)/bin/python benchmarks/mutants.py --only "$(ONLY)"
 .PHONY: mutants
+
+# How many files of VLMEvalKit import under `eyechart as vlmeval`; PACKAGE is the folder vlmeval of the unpacked package.
+vlmeval-surface: $(DEV)/.done
+	$(DEV)/bin/python benchmarks/vlmeval_surface.py "$(PACKAGE)"
+.PHONY: vlmeval-surface

@@ -18,11 +18,11 @@ from eyechart.api.refusals import read_error
 from eyechart.api.retry import TransientError, read_retry_after
 from eyechart.api.secret import Secret
 from eyechart.api.transport import Transport
-from eyechart.datasets.questions.benchmarks import QuestionBenchmark
+from eyechart.datasets.questions.benchmarks import known_benchmarks
 from eyechart.metrics import answers, captions
 from eyechart.metrics.cells import literal_list, text_list
 from eyechart.metrics.texts import math_answers, vcr
-from eyechart.scorers import SCORERS, mathematics, naturalbench
+from eyechart.scorers import mathematics, naturalbench
 from eyechart.scorers.dialogue import DIMENSIONS
 from eyechart.scorers.judging import Judge, JudgePrompts
 from eyechart.scorers.scoring import score_rows
@@ -208,13 +208,13 @@ def mutate_rows(rng: Random, seeds: Sequence[bytes], tokens: Sequence[bytes]) ->
             if rng.random() < 0.5
             else as_text(mutate_bytes(rng, ANSWERS, tokens)[:5000])
         )
-    return json.dumps({"scorer": rng.choice(SCORERS.names()), "strict": rng.random() < 0.5, "rows": rows}).encode()
+    name = rng.choice(sorted(known_benchmarks()))
+    return json.dumps({"benchmark": name, "strict": rng.random() < 0.5, "rows": rows}).encode()
 
 
 def score_some(data: bytes, _: Path) -> None:
     content = json.loads(data)
-    metric = "anls" if content["scorer"] == "open" else ""
-    benchmark = QuestionBenchmark("fuzz", "x", content["scorer"], "optional", metric=metric)
+    benchmark = known_benchmarks()[content["benchmark"]]
     judge = Judge("j", lambda prompts, _: [(prompt.id, Answer(REPLIES[len(data) % 5])) for prompt in prompts])
     extractor = "strict" if content["strict"] else "vlmeval"
     scored = score_rows(content["rows"], benchmark, extractor=extractor, judges=[judge])

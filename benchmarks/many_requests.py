@@ -43,7 +43,7 @@ def main() -> None:
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
-        os.environ["LMUData"] = f"{folder}/images"
+        os.environ["LMUData"] = f"{folder}/images"  # noqa: SIM112 - VLMEvalKit's name
         write_table(args.questions, args.images)
         print(f"ideal: {args.questions * args.latency / args.concurrency:.2f} s")
         with serving("--latency", str(args.latency)) as port:

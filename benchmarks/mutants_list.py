@@ -41,7 +41,7 @@ MUTANTS = [
     Mutant(
         "run: forgets the notices of the model",
         "run.py",
-        "(*manifest.notices, *model.notices(), *outcome.notices)",
+        "(*job.notes, *manifest.notices, *model.notices(), *outcome.notices)",
         "(*manifest.notices, *outcome.notices)",
         "tests/cli tests/core tests/models/test_runs.py tests/tasks",
     ),
@@ -50,7 +50,7 @@ MUTANTS = [
     Mutant(
         "done: writes over another's result",
         "results/done.py",
-        "    if other.identity != names:",
+        "    if others:",
         "    if False:",
         CORE,
     ),
@@ -128,10 +128,31 @@ MUTANTS = [
     ),
     Mutant(
         "tasks: empty captions are captions",
-        "tasks/image_caption.py",
-        "return not answer.error and bool(answer.text.strip())",
-        "return not answer.error",
+        "tasks/captions/texts.py",
+        "    if not is_visible(answer.text):",
+        "    if answer.text is None:",
         "tests/workflow/test_captions.py",
+    ),
+    Mutant(
+        "api: a refusal does not make requests fewer",
+        "api/sending/flow.py",
+        "self.limit = max(1, serving)",
+        "self.limit = max(1, self.limit)",
+        "tests/api/test_flow.py",
+    ),
+    Mutant(
+        "api: an error with a status of success is an answer",
+        "api/transport.py",
+        "        if is_error(value):",
+        "        if is_error({}):",
+        "tests/api/test_flow.py",
+    ),
+    Mutant(
+        "datasets: a query means its own image only",
+        "datasets/jsonl.py",
+        "shared_texts=True",
+        "shared_texts=False",
+        "tests/datasets/test_image_queries.py",
     ),
     Mutant(
         "tasks: a dialogue repeats the last reply",

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from eyechart.config import Config, make_config
-from eyechart.errors import UsageError, nearest
+from eyechart.errors import UnknownNameError, UsageError, nearest
 from eyechart.io.untrusted import is_file, read_text, split_lines
 from eyechart.models.access import Access, priced
 from eyechart.models.family import check_options
@@ -136,7 +136,12 @@ def list_entries(names: Iterable[str], known: Callable[[str], object] = lambda _
 def _resolved(config: Config, role: Role) -> Iterator[ResolvedModel]:
     address = str(config.questions.api_base or config.model_options.get("api_base") or "")
     for family, name, pretrained in asked_models(config):
-        found = resolve_model(name, pretrained or "", family=family, role=role, address=address)
+        try:
+            found = resolve_model(name, pretrained or "", family=family, role=role, address=address)
+        except UnknownNameError:
+            if role != "generator" or config.questions.mode != "eval" or family is not None:
+                raise
+            found = ResolvedModel("api", name, pretrained or "")  # its answers are there: nobody will be asked
         if pretrained is None and found.family == "open_clip" and not holds_weights(name):
             found = replace(found, pretrained=DEFAULTS["open_clip"][1])
         yield found

@@ -175,7 +175,7 @@ def pauses(monkeypatch):
     async def pause(seconds):
         made.append(seconds)
 
-    monkeypatch.setattr("eyechart.api.sending.asyncio.sleep", pause)
+    monkeypatch.setattr("eyechart.api.sending.workers.asyncio.sleep", pause)
     return made
 
 

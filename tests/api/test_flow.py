@@ -8,8 +8,8 @@ import pytest
 
 from eyechart.api import ApiClient, Retry, chat_request, embed_texts, rerank_request, user
 from eyechart.api import errors as api_errors
-from eyechart.api.flow import START, Flow, Gate
-from eyechart.api.in_a_row import MANY, AllAlikeError
+from eyechart.api.sending.flow import START, Flow, Gate
+from eyechart.api.sending.in_a_row import MANY, AllAlikeError
 from support.openai_server import OpenAIServer, Raw, Status, first_attempts, random_faults
 
 QUICK = Retry(tries=6, first_wait=0.01, longest_wait=0.05)
@@ -237,7 +237,7 @@ def test_fractions_of_a_second_are_waited_for(monkeypatch):
     async def pause(seconds):
         pauses.append(seconds)
 
-    monkeypatch.setattr("eyechart.api.sending.asyncio.sleep", pause)
+    monkeypatch.setattr("eyechart.api.sending.workers.asyncio.sleep", pause)
     for headers, least in (({"Retry-After": "0.25"}, 0.25), ({"retry-after-ms": "40", "Retry-After": "1"}, 0.04)):
         with OpenAIServer(fault=first_attempts(1, Status(429, headers=headers))) as server:
             ApiClient(server.api_base, retry=QUICK).call(question(1))

@@ -27,7 +27,7 @@ def test_a_style_only_sets_what_there_is(style):
     options = STYLES[style].get("task_options", {})
 
     assert set(STYLES[style]) - {"task_options"} <= set(Config.model_fields)
-    assert set(options) <= TASK_FLAGS
+    assert set(options) <= TASK_FLAGS | {"empty_classes"}
     assert make_config({"like": style}).like == style
 
 
@@ -86,6 +86,7 @@ def test_the_peer_s_precision_and_draw():
 
     assert config.precision == "amp"
     assert config.task_options["fewshot_draw"] == "clip_benchmark"
+    assert config.task_options["empty_classes"] == "zero"
     assert flags("--like", "clip_benchmark", "--no_amp").precision == "fp32"
     assert flags("--like", "clip_benchmark", "--fewshot_draw", "eyechart").task_options["fewshot_draw"] == "eyechart"
 
@@ -96,6 +97,16 @@ def test_machines_of_a_cluster_do_not_share_a_file(caption_sets, capsys):
 
     assert main(["eval", *words.split(), *data]) == 2
     assert "several machines" in capsys.readouterr().err
+
+
+def test_options_of_a_style_are_no_error_where_no_task_knows_them(caption_sets):
+    settings = {**TINY, "like": "clip_benchmark", "dataset": ["wds/other"], "dataset_root": "data/{dataset}"}
+
+    (job,) = plan_jobs(make_config(settings), str)
+
+    assert job.settings["like"] == "clip_benchmark"
+    with pytest.raises(UsageError, match="empty_classes"):
+        plan_jobs(make_config({**settings, "like": "eyechart", "task_options": {"empty_classes": "zero"}}), str)
 
 
 def test_an_unknown_style_is_refused():

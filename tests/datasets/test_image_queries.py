@@ -8,7 +8,7 @@ import pytest
 from eyechart.datasets.jsonl import open_jsonl
 from eyechart.errors import DataError
 from eyechart.manifest import read_manifest
-from eyechart.tasks.caption_collection import as_collection
+from eyechart.tasks.captions.collection import as_collection
 from eyechart.tasks.retrieval.caption_search import RetrievalPrediction, search, shared_pairs
 from eyechart.tasks.retrieval.zeroshot_retrieval import ZeroshotRetrieval
 from eyechart.types import Answer, DatasetSpec

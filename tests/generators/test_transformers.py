@@ -11,9 +11,10 @@ from eyechart.io.media import ImageRef
 from eyechart.models.access import Access
 from eyechart.models.generators.transformers import TransformersGeneratorFamily
 from eyechart.models.lazy import LazyModel
+from eyechart.models.towers.checkpoints import load_error
 from eyechart.types import Message, ModelSpec, Prompt
 from support.data import encoded, noise_image
-from support.tiny_vlm import save_tiny_vlm
+from support.tiny_vlm import save_tiny_paligemma, save_tiny_vlm
 
 FAMILY = TransformersGeneratorFamily()
 
@@ -148,3 +149,66 @@ def test_a_text_with_the_mark_of_an_image_is_an_answer_with_an_error(folder):
 
     assert "The text holds <image>" in answers["1"].error
     assert answers["2"] == dict(FAMILY.load(spec_of(folder)).generate_many(prompts[1:]))["2"]
+
+
+@pytest.fixture(scope="module")
+def paligemma(tmp_path_factory):
+    return save_tiny_paligemma(tmp_path_factory.mktemp("paligemma"))
+
+
+LIBRARYS_OWN = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning:transformers")
+"""PaliGemma's processor hands tokens to numpy in an old way."""
+
+
+@LIBRARYS_OWN
+def test_a_model_without_a_chat_template_answers_as_by_the_librarys_documented_usage(paligemma):
+    import torch
+    from transformers import PaliGemmaForConditionalGeneration, PaliGemmaProcessor
+
+    processor = PaliGemmaProcessor.from_pretrained(paligemma)
+    model = PaliGemmaForConditionalGeneration.from_pretrained(paligemma)
+    inputs = processor(images=noise_image(3), text="<image>answer en What?", return_tensors="pt")
+    with torch.inference_mode():
+        out = model.generate(**inputs, max_new_tokens=8, do_sample=False)
+    expected = processor.decode(out[0, inputs["input_ids"].shape[1] :], skip_special_tokens=True).strip()
+
+    made = FAMILY.load(spec_of(paligemma))
+    answer = made.generate(question(3, "answer en What?"))
+
+    assert answer.text == expected
+    assert answer.usage["prompt_tokens"] == inputs["input_ids"].shape[1]
+    prompts = [Prompt(str(i), question(i, "Describe" + " this" * i)) for i in range(3)]
+    one = FAMILY.load(replace(spec_of(paligemma), access=Access(batch_size=1)))
+    assert dict(made.generate_many(prompts)) == dict(one.generate_many(prompts))
+
+
+@LIBRARYS_OWN
+def test_what_a_plain_prompt_cannot_hold_is_that_questions_error(paligemma):
+    made = FAMILY.load(spec_of(paligemma))
+    said = dict(
+        made.generate_many(
+            [
+                Prompt("text", (Message("user", ("Only a text",)),)),
+                Prompt("chat", (*question(1), Message("assistant", ("yes",)), *question(2))),
+                Prompt("good", question(1)),
+            ]
+        )
+    )
+
+    assert "needs an image" in said["text"].error
+    assert "conversation" in said["chat"].error
+    assert not said["good"].error
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (ImportError("Package `num2words` is required to run SmolVLM. Install it with `pip install num2words`."),
+         "pip install num2words"),
+        (ModuleNotFoundError("No module named 'einops.layers'", name="einops.layers"), "pip install einops"),
+    ],
+)  # fmt: skip
+def test_a_library_that_a_processor_needs_is_named_with_the_pip_line(error, line):
+    told = load_error("transformers m", error)
+
+    assert told.advice == f"Install it with: {line}"

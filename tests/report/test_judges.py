@@ -2,7 +2,7 @@
 
 import pytest
 
-from eyechart.report.judges import judge_lines
+from eyechart.report.judges import judge_lines, judge_table
 from eyechart.report.load import load_results
 from eyechart.report.page.chunks import describe
 from eyechart.report.table import lost_samples
@@ -28,7 +28,7 @@ def test_judges_their_agreement_and_what_they_took_are_told():
         "b": {"numbers": {"accuracy": 0.5}, "self_consistency": NOTHING},
     }
     spent = {
-        "model": {"tokens_of_answers": {"prompt_tokens": 7, "completion_tokens": 3}, "cost": 0.25},
+        "model": {"tokens_of_answers": {"prompt_tokens": 7, "completion_tokens": 3}, "cost": 0.25, "currency": "EUR"},
         "judges": {"a": {}},
     }
     people = {"a": {"kappa": ALPHA}}
@@ -37,14 +37,37 @@ def test_judges_their_agreement_and_what_they_took_are_told():
         "judge a: 0.4000, self-consistency 0.80 (0.60 - 0.90), n 12, agreement with people 0.80 (0.60 - 0.90), n 12",
         "judge b: 0.5000, self-consistency unknown (all verdicts are the same)",
         "judges agree: alpha 0.80 (0.60 - 0.90), n 12",
-        "model: 7 prompt tokens, 3 completion tokens, cost 0.2500",
+        "model: 7 prompt tokens, 3 completion tokens, 0.2500 EUR",
     ]
     assert judge_lines(result_with()) == []
+
+
+def test_judges_stand_side_by_side_in_a_table():
+    judges = {
+        "a": {"numbers": {"accuracy": 0.4}, "unreadable": 2, "self_consistency": ALPHA},
+        "b": {"numbers": {"accuracy": 0.5}, "unreadable": 0},
+    }
+    pair = {"judges": ["a", "b"], **NOTHING}
+    audit = {"judged": 12, "prompt": {"source": "eyechart"}, "judges": judges, "alpha": ALPHA, "kappa": [pair]}
+
+    table = judge_table(result_with(judge=audit, people={"b": {"kappa": ALPHA}}))
+
+    assert (table.judged, table.prompt, table.header[:3]) == (12, "eyechart", ("judge", "accuracy", "unreadable"))
+    assert table.rows == (
+        ("a", "0.4000", "2", "0.80 (0.60 - 0.90), n 12", ""),
+        ("b", "0.5000", "0", "", "0.80 (0.60 - 0.90), n 12"),
+    )
+    assert table.together == (
+        "all: alpha 0.80 (0.60 - 0.90), n 12",
+        "a and b: kappa unknown (all verdicts are the same)",
+    )
+    assert judge_table(result_with()) is None
 
 
 @pytest.mark.parametrize("details", [{"judge": []}, {"judge": {"judges": {"a": 1}}}, {"spent": {"model": 3}}])
 def test_a_file_may_say_anything_of_its_judges(details):
     assert judge_lines(result_with(**details)) == ["what it says of its judges cannot be read"]
+    assert judge_table(result_with(**details)) is None
 
 
 def test_what_is_lost_stands_beside_the_number_with_its_range():

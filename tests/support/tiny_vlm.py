@@ -12,10 +12,57 @@ CHAT = (
 )
 
 
+def _tokenizer(special: list[str]):
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    tokenizer = Tokenizer(models.BPE(vocab={token: i for i, token in enumerate([*special, *alphabet])}, merges=[]))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, pad_token="<pad>", bos_token="<s>", eos_token="</s>",
+        additional_special_tokens=["<image>"],
+    )  # fmt: skip
+
+
+def save_tiny_paligemma(folder: Path, seed: int = 0) -> Path:
+    """Save a PaliGemma of few weights with its processor, which has no chat template; return the folder."""
+    import torch
+    from transformers import (
+        GemmaConfig,
+        PaliGemmaConfig,
+        PaliGemmaForConditionalGeneration,
+        PaliGemmaProcessor,
+        SiglipImageProcessor,
+        SiglipVisionConfig,
+    )
+
+    images = SiglipImageProcessor(size={"height": 16, "width": 16})
+    images.image_seq_length = 4
+    processor = PaliGemmaProcessor(images, _tokenizer(["<pad>", "<s>", "</s>", "<image>"]))
+    vocabulary = len(processor.tokenizer)
+    torch.manual_seed(seed)
+    vision = SiglipVisionConfig(
+        hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=2, image_size=16, patch_size=8,
+        projection_dim=32,
+    )  # fmt: skip
+    text = GemmaConfig(
+        vocab_size=vocabulary, hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=2,
+        num_key_value_heads=1, head_dim=16, pad_token_id=0, bos_token_id=1, eos_token_id=2,
+    )  # fmt: skip
+    config = PaliGemmaConfig(
+        vision_config=vision, text_config=text, image_token_index=processor.image_token_id, projection_dim=32,
+        pad_token_id=0, bos_token_id=1, eos_token_id=2,
+    )  # fmt: skip
+    PaliGemmaForConditionalGeneration(config).save_pretrained(folder)
+    processor.save_pretrained(folder)
+    return folder
+
+
 def save_tiny_vlm(folder: Path, seed: int = 0) -> Path:
     """Save a LLaVA of some ten thousand weights with its processor; return the folder."""
     import torch
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
     from transformers import (
         CLIPImageProcessor,
         CLIPVisionConfig,
@@ -23,19 +70,10 @@ def save_tiny_vlm(folder: Path, seed: int = 0) -> Path:
         LlavaConfig,
         LlavaForConditionalGeneration,
         LlavaProcessor,
-        PreTrainedTokenizerFast,
     )
 
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    special = ["<pad>", "<s>", "</s>", "<image>"]
-    vocabulary = {token: i for i, token in enumerate([*special, *alphabet])}
-    tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    fast = PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, pad_token="<pad>", bos_token="<s>", eos_token="</s>",
-        additional_special_tokens=["<image>"],
-    )  # fmt: skip
+    fast = _tokenizer(["<pad>", "<s>", "</s>", "<image>"])
+    vocabulary = fast.get_vocab()
     torch.manual_seed(seed)
     vision = CLIPVisionConfig(
         hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=2, image_size=16, patch_size=8,

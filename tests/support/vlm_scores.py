@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from eyechart import vlm
-from eyechart.datasets.questions.rows import RowTable
+from eyechart.datasets.questions.rows import RowTable, as_table
 from eyechart.datasets.questions.tables import dump
 from eyechart.datasets.questions.tsv import write_tsv
 from support.vlm_data import image_cell
@@ -38,7 +38,8 @@ def play(name: str, case: dict[str, Any], folder: Path) -> tuple[list[str | None
     dump(RowTable(said), folder / "predictions.xlsx")
     dataset = vlm.build_dataset(name)
     prompt = [item["value"] if item["type"] == "text" else None for item in dataset.build_prompt(0)]
-    return prompt, dataset.evaluate(folder / "predictions.xlsx", model="exact_matching")
+    found = dataset.evaluate(folder / "predictions.xlsx", model="exact_matching")
+    return prompt, as_table(found) if hasattr(found, "columns") else found
 
 
 def plain(result: Any) -> Any:

@@ -14,7 +14,7 @@ from eyechart.metrics.captions import score_captions
 from eyechart.models.access import Access
 from eyechart.models.generators.open_clip import END, LONGEST, CocaFamily, CocaGenerator, greedy
 from eyechart.tasks.base import Material
-from eyechart.tasks.captioning import Captioning
+from eyechart.tasks.captions.captioning import Captioning
 from eyechart.types import Answer, Message, ModelCard, ModelSpec, Prompt
 from support.data import encoded, noise_image, write_retrieval
 from support.encoders import constant_encoder

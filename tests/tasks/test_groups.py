@@ -116,7 +116,7 @@ def test_retrieval_groups_are_queries_in_the_whole_gallery(tmp_path):
     lines = []
     for i, (caption, colour, region) in enumerate(ROWS[:3] + ROWS[4:5]):
         Image.new("RGB", (8 + i, 8), COLOURS[colour]).save(root / f"{i}.png")
-        lines.append({"image_path": f"{i}.png", "query": [caption], "region": region})
+        lines.append({"image_path": f"{i}.png", "query": [f"image {i}: {caption}"], "region": region})
     (root / "image_queries.jsonl").write_text("\n".join(map(json.dumps, lines)))
     material = make_material(root, literal_encoder(), tmp_path, reader="jsonl")
     task = load_task("zeroshot_retrieval")

@@ -442,7 +442,7 @@ class TestRefusals:
             evaluate(root, root, task, **options)
 
     def test_a_missing_training_split(self, tmp_path):
-        self.refuse(write_classification(tmp_path), "(?s)no split 'train'.*--train_split.*--folds 5", DataError)
+        self.refuse(write_classification(tmp_path), "(?s)no split 'train'.*train_split.*folds=5", DataError)
 
     def test_both_ways_to_validate(self, tmp_path):
         self.refuse(small(tmp_path), "exclude each other", val_split="val", val_proportion=0.1)

@@ -7,6 +7,7 @@ import csv
 import json
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from eyechart import vlm
@@ -203,8 +204,8 @@ NAMES = {
 
 def numbers(value):
     """Compare tables and dicts alike: as lists of dicts without missing cells."""
-    if isinstance(value, vlm.Table):
-        return [{key: cell for key, cell in row.items() if cell is not None} for row in value.to_dict()]
+    if isinstance(value, pd.DataFrame):
+        return [{key: cell for key, cell in row.items() if not pd.isna(cell)} for row in value.to_dict("records")]
     return value
 
 

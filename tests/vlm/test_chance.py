@@ -13,7 +13,7 @@ from support.vlm_data import write_benchmark
 
 
 def accuracy(dataset, said):
-    rows = [{**row.without("image"), "prediction": said} for row in dataset.data.rows]
+    rows = [{**row.without("image"), "prediction": said} for row in dataset.questions.rows]
     scored = score_rows(rows, dataset.benchmark)
     return sum(scored.units.values()) / len(scored.units), scored.scorer.chance(scored.rows)
 

@@ -32,8 +32,8 @@ def asked(body):
 
 def answers_of(dataset, wrong=()):
     """Make a server's script: the right answer, except for some questions."""
-    right = {row["question"]: row["answer"] for row in dataset.data.rows}
-    bad = {dataset.data.rows[i]["question"] for i in wrong}
+    right = {row["question"]: row["answer"] for row in dataset.questions.rows}
+    bad = {dataset.questions.rows[i]["question"] for i in wrong}
     return lambda body: "no idea" if asked(body) in bad else f"<think>let me see</think>{right[asked(body)].title()}."
 
 
@@ -326,6 +326,22 @@ def test_predictions_of_the_original_are_scored(lmu_data, tmp_path):
         assert not server.requests
 
     assert [record["correct"] for record in result.iter_records()] == [1.0, 1.0, 0.0]
+
+
+def test_predictions_are_scored_by_name_alone(lmu_data, tmp_path, capsys):
+    """Nobody is asked, so a name that belongs to no model here will do, without a model type or an address."""
+    from eyechart.datasets.questions.tables import dump
+
+    table = write_benchmark(tmp_path / "Pets.tsv", [{"index": i, "question": "q", "answer": "cat"} for i in range(2)])
+    dump([{"index": i, "prediction": said} for i, said in enumerate(["cat", "dog"])], tmp_path / "r.jsonl")
+    words = ["eval", "--dataset", str(table), "--model", "our-model-of-may"]
+
+    assert main([*words, "--mode", "eval", "--output", str(tmp_path / "r.json")]) == 0
+    assert json.loads((tmp_path / "r.json").read_text())["metrics"]["normalized_exact"] == 0.5
+    assert main([*words, "--mode", "eval", "--output", str(tmp_path / "none.json")]) == 1
+    assert "There are no predictions to score" in capsys.readouterr().err
+    assert main([*words, "--output", str(tmp_path / "x.json")]) == 2
+    assert "Unknown model: 'our-model-of-may'" in capsys.readouterr().err
 
 
 def test_incomplete_predictions_are_not_scored_as_if_complete(lmu_data, tmp_path):

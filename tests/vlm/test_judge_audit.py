@@ -188,6 +188,12 @@ def test_tokens_of_model_and_judge_are_in_the_result_even_when_all_is_stored(run
     )
 
 
+def test_each_judge_is_told_what_it_took_itself(run):
+    judges = run(["good", "lenient"]).details["spent"]["judges"]
+
+    assert {name: took["requests"] for name, took in judges.items()} == dict.fromkeys(judges, len(UNDECIDED))
+
+
 def test_the_table_shows_judges_tokens_and_the_range(lmu_data, tmp_path, capsys):
     write_benchmark(lmu_data / "Pets.tsv", PETS)
     with OpenAIServer(answer=World(), models=("test-model", *JUDGES)) as server:

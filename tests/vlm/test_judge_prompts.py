@@ -210,7 +210,7 @@ def test_the_result_names_its_judge_prompt_and_compare_refuses_another(lmu_data,
 def test_judge_prompts_without_a_judge_are_refused(lmu_data, tmp_path):
     write_benchmark(lmu_data / "Pets.tsv", PETS)
     (tmp_path / "mine.toml").write_text(MINE)
-    with pytest.raises(UsageError, match="--judge_prompts is for a judge"):
+    with pytest.raises(UsageError, match="judge_prompts is for a judge"):
         evaluate(
             dataset=["Pets"],
             model=["m"],

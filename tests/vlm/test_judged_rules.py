@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from eyechart import vlm
+from eyechart.datasets.questions.rows import as_table
 from eyechart.datasets.questions.tables import dump
 from eyechart.errors import UsageError
 from support.vlm_data import write_benchmark
@@ -36,7 +37,8 @@ def play(name, rows, said, judge, folder: Path):
     dump(
         [{"index": row["index"], "prediction": text} for row, text in zip(rows, said, strict=True)], folder / "p.jsonl"
     )
-    return vlm.build_dataset(name).evaluate(folder / "p.jsonl", judge=judge)
+    found = vlm.build_dataset(name).evaluate(folder / "p.jsonl", judge=judge)
+    return as_table(found) if hasattr(found, "columns") else found
 
 
 def test_a_judge_decides_about_what_differs(lmu_data):

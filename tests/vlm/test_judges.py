@@ -236,7 +236,7 @@ def test_evaluate_takes_a_judge_as_the_original_does(pets, tmp_path):
     with OpenAIServer(answer=answer_pets, models=MODELS) as server, unread:
         table = dataset.evaluate(tmp_path / "m_Pets.xlsx", model="judge-model", api_base=server.api_base, retry=1)
 
-    assert table.rows[0]["Overall"] == 0.75
+    assert table["Overall"][0] == 0.75
     assert (tmp_path / "m_Pets_judge-model_result.xlsx").is_file()
 
 
@@ -402,7 +402,7 @@ def test_what_a_judge_thinks_is_no_verdict(pets, tmp_path):
 
     table = vlm.build_dataset("Pets").evaluate(tmp_path / "p.jsonl", judge=Thinking())
 
-    assert table.rows[0]["Overall"] == sum(row["answer"] == "A" for row in PETS) / len(PETS)
+    assert table["Overall"][0] == sum(row["answer"] == "A" for row in PETS) / len(PETS)
 
 
 def test_unreadable_verdicts_of_every_repeat_are_counted(pets, tmp_path):

@@ -1,9 +1,12 @@
 """Model classes written for VLMEvalKit, alone and in a run."""
 
 import dataclasses
+import functools
+import http.server
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -87,6 +90,60 @@ def test_a_failing_chat_drops_its_oldest_turns():
     assert lengths == [5, 3, 1]
     with pytest.raises(AssertionError, match="last turn"):
         Forgetful().chat(turns[:2])
+
+
+@pytest.mark.parametrize("roles", ["uu", "ua", "uua", "auu", "uauu", ""])
+def test_a_chat_is_an_odd_number_of_turns_by_user_and_assistant(roles):
+    names = {"u": "user", "a": "assistant"}
+    turns = [{"role": names[role], "content": "x"} for role in roles]
+
+    for model in (Echo(), ApiEcho()):
+        with pytest.raises(AssertionError, match="turn"):
+            model.chat(turns)
+        told = [{"role": "system", "content": "Be brief."}]
+        assert model.chat([*told, {"role": "user", "content": "x"}]).endswith("last: x")
+
+
+class ApiEcho(vlm.BaseAPI):
+    def chat_inner(self, message, dataset=None, **kwargs):
+        return 0, f"last: {message[-1]['content'][-1]['value']}", ""
+
+
+ADDRESS = "http://127.0.0.1:9/apple.jpg"
+
+
+@pytest.mark.parametrize(
+    "message",
+    [[ADDRESS, ADDRESS, "How many?"], [{"type": "image", "value": ADDRESS}, {"type": "text", "value": "How many?"}]],
+)
+def test_an_address_in_a_message_names_the_setting_that_allows_it(message, monkeypatch):
+    monkeypatch.delenv("EYECHART_IMAGE_URLS", raising=False)
+
+    with pytest.raises(AssertionError, match="EYECHART_IMAGE_URLS=1"):
+        Echo().generate(message)
+
+
+@pytest.fixture
+def web(tmp_path):
+    (tmp_path / "web").mkdir()
+    (tmp_path / "web" / "apple.png").write_bytes(image_bytes())
+    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=tmp_path / "web")
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}/apple.png"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_an_address_that_is_allowed_is_fetched(web, monkeypatch, lmu_data):
+    monkeypatch.setenv("EYECHART_IMAGE_URLS", "1")
+
+    said = Echo().generate([web, web, "How many?"])
+
+    [file] = [path for path in (lmu_data / "files").iterdir() if path.suffix == ".png"]
+    assert said == f"None: How many? [{file.name}]"
 
 
 def test_a_chat_that_fails_with_any_history_says_so_in_the_originals_words():

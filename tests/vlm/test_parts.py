@@ -111,7 +111,7 @@ def test_pairs_of_images_stand_in_two_columns(lmu_data):
 
 def test_the_class_of_the_original_evaluates_it(mmmb, tmp_path):
     dataset = build_dataset("MMMB")
-    dump([{"index": row["index"], "prediction": "A"} for row in dataset.data.rows], tmp_path / "m_MMMB.tsv")
+    dump([{"index": row["index"], "prediction": "A"} for row in dataset.questions.rows], tmp_path / "m_MMMB.tsv")
 
     assert type(dataset).__name__ == "ConcatDataset"
-    assert dataset.evaluate(tmp_path / "m_MMMB.tsv")["DATASET"] == [f"MMMB_{code}" for code in LANGUAGES]
+    assert list(dataset.evaluate(tmp_path / "m_MMMB.tsv")["DATASET"]) == [f"MMMB_{code}" for code in LANGUAGES]

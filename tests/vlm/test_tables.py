@@ -3,8 +3,10 @@
 import csv
 import io
 import os
+import re
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,7 @@ from eyechart.datasets.questions.rows import RowTable as Table
 from eyechart.datasets.questions.rows import as_table
 from eyechart.datasets.questions.tables import dump, load_table
 from eyechart.datasets.questions.tsv import KEEP, read_header, read_tsv, write_tsv
+from eyechart.datasets.questions.xlsx import write_xlsx
 from eyechart.errors import DataError
 from support.vlm_data import write_benchmark
 
@@ -73,7 +76,7 @@ def test_words_that_mean_nothing_to_pandas_stay_words(lmu_data):
 
     prompts = [dataset.build_prompt(i)[-1]["value"] for i in range(len(words))]
 
-    assert dataset.data["A"] == words
+    assert list(dataset.data["A"]) == words
     assert all(f"A. {word}\n" in prompt for word, prompt in zip(words, prompts, strict=True))
 
 
@@ -136,7 +139,7 @@ def test_pandas_frames_and_series_are_taken(lmu_data):
     write_benchmark(lmu_data / "Pets.tsv", [{"index": 7, "question": "q", "A": "cat", "B": "dog", "answer": "B"}])
     dataset = vlm.build_dataset("Pets")
 
-    series = dataset.data.to_pandas().iloc[0]
+    series = dataset.data.iloc[0]
     frame = pandas.DataFrame({"a": [1.5, None], "b": ["None", "x"]})
 
     assert dataset.build_prompt(series) == dataset.build_prompt(0)
@@ -198,6 +201,39 @@ def test_json_lines_lose_nothing(tmp_path):
     assert load_table(tmp_path / "p.jsonl")["prediction"] == [*HOSTILE, long]
 
 
+MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+SHARED = "application/vnd.openxmlformats-officedocument.spreadsheetml.sharedStrings+xml"
+
+
+@pytest.mark.parametrize(
+    ("stored", "text"),
+    [
+        ("_x0042_", "B"),
+        ("_x005F_x0042_", "_x0042_"),
+        ("_x005F_x005F_x005F_x0042_", "_x005F_x0042_"),
+        ("x005F_", "x005F_"),
+    ],
+)
+def test_escapes_of_a_spreadsheet_are_decoded_once_wherever_its_texts_stand(tmp_path, stored, text):
+    """Excel keeps texts in a table of their own, which is shared by the cells; other programs write them in place."""
+    write_xlsx(tmp_path / "in_place.xlsx", ["index", "prediction"], [[1, text]])
+    assert load_table(tmp_path / "in_place.xlsx")["prediction"] == [text]
+
+    shared = f'<sst xmlns="{MAIN}" count="1" uniqueCount="1"><si><t>{stored}</t></si></sst>'
+    with zipfile.ZipFile(tmp_path / "in_place.xlsx") as old, zipfile.ZipFile(tmp_path / "shared.xlsx", "w") as new:
+        for name in old.namelist():
+            part = old.read(name).decode()
+            if name == "xl/worksheets/sheet1.xml":
+                part = re.sub(r'<c r="B2"[^>]*>.*?</c>', '<c r="B2" t="s"><v>0</v></c>', part)
+                assert 't="s"' in part
+            if name == "[Content_Types].xml":
+                part = part.replace("</Types>", f'<Override PartName="/xl/texts.xml" ContentType="{SHARED}" /></Types>')
+            new.writestr(name, part)
+        new.writestr("xl/texts.xml", shared)
+
+    assert load_table(tmp_path / "shared.xlsx")["prediction"] == [text]
+
+
 def test_a_damaged_spreadsheet_is_a_clear_error(tmp_path):
     (tmp_path / "p.xlsx").write_bytes(b"not a zip")
 
@@ -217,7 +253,7 @@ import sys
 from pathlib import Path
 from eyechart.vlm import build_dataset
 dataset = build_dataset(sys.argv[1])
-for row in dataset.data.rows:
+for row in dataset.questions.rows:
     message = dataset.build_prompt(row)
     assert Path(message[0]["value"]).stat().st_size > 500_000
     Path(message[0]["value"]).unlink()

@@ -81,5 +81,5 @@ def test_a_model_on_this_machine_writes_captions_once(custom):
 
     rows = read_rows("outputs/vlm/custom/retrieval_data/corpus.jsonl")
     assert first.facts["conversion_successful"] == (len(rows) == 5)
-    assert (first.details["asked"], again.details["from_store"]) == (5, len(rows))
+    assert (first.details["spent"]["model"]["asked"], again.details["spent"]["model"]["from_store"]) == (5, len(rows))
     assert first.model_card["family"] == "transformers"

@@ -10,7 +10,7 @@ from PIL import Image
 from eyechart import run_task
 from eyechart.api.errors import BudgetExceededError, KeyRefusedError, ModelNotServedError, UnreachableError
 from eyechart.errors import DataError, IncompleteError, UsageError
-from eyechart.tasks.image_caption import data_folder
+from eyechart.tasks.captions.image_caption import data_folder
 from support.data import noise_image, write_classification
 from support.openai_server import OpenAIServer, Status, first_attempts
 from support.retrieval_data import caption_config, many_images, read_rows, sent_image, write_queries
@@ -169,7 +169,11 @@ def test_a_later_run_asks_only_for_what_is_missing(custom):
         later = [request for request in server.requests[before:] if request.method == "POST"]
 
     assert result.facts["conversion_successful"] is True
-    assert (result.details["from_store"], result.details["asked"], len(later)) == (4, 1, 1)
+    assert (result.details["spent"]["model"]["from_store"], result.details["spent"]["model"]["asked"], len(later)) == (
+        4,
+        1,
+        1,
+    )
 
 
 def test_two_datasets_never_share_a_folder_of_captions():
@@ -229,7 +233,7 @@ def test_a_cap_on_requests_is_kept_and_what_was_paid_is_kept(here):
         [result] = run_task(caption_config(server, data, limit=None))
 
     assert sum(server.paid.values()) == 12
-    assert result.details["from_store"] == 5
+    assert result.details["spent"]["model"]["from_store"] == 5
 
 
 def test_the_cap_of_one_config_is_not_the_cap_of_the_next(here):

@@ -14,7 +14,7 @@ from PIL import Image
 
 from eyechart import run_task
 from eyechart.api.errors import ApiError, KeyRefusedError, ServerBusyError
-from eyechart.api.in_a_row import AllAlikeError
+from eyechart.api.sending.in_a_row import AllAlikeError
 from eyechart.cli import main
 from eyechart.errors import IncompleteError
 from support.openai_server import Cut, OpenAIServer, Raw, Status

@@ -60,11 +60,11 @@ def test_tokens_and_cost_are_in_the_result_the_log_and_the_table(here, prices, c
         [again] = run_task(config)
 
     body = json.loads(Path(f"outputs/{MODEL}/custom_image_caption.json").read_text())
-    assert again.details["cost"] == 0
+    assert again.details["spent"]["model"]["cost"] == 0
     line = "4 requests, 4,000 prompt tokens, 400 completion tokens, 0.0140 EUR"
     assert line in Path("outputs/logs/eval_log.log").read_text()
-    assert f"{MODEL} on custom: {line}" in capsys.readouterr().out
-    assert body["details"]["currency"] == "EUR"
+    assert f"  model: {line}\n" in capsys.readouterr().out
+    assert body["details"]["spent"]["model"]["currency"] == "EUR"
 
 
 def test_a_dry_run_estimates_tokens_cost_and_time(here, prices, capsys):

@@ -8,12 +8,12 @@ from typing import TypeVar
 from eyechart.api.answers import Json, one_line
 from eyechart.api.budget import Budget
 from eyechart.api.errors import EndpointMissingError, ModelNotServedError
-from eyechart.api.flow import Flow
-from eyechart.api.pump import Emit, pump
 from eyechart.api.requests import Reply, Request
 from eyechart.api.retry import Retry
 from eyechart.api.secret import Secret, find_key
-from eyechart.api.sending import Sending
+from eyechart.api.sending.flow import Flow
+from eyechart.api.sending.pump import Emit, pump
+from eyechart.api.sending.workers import Sending
 from eyechart.api.transport import Transport, check_api_base
 from eyechart.errors import nearest
 
@@ -56,7 +56,7 @@ class ApiClient:
     def map(self, requests: Iterable[Request[T]]) -> Iterator[Reply[T]]:
         """Send all requests, at most `concurrency` at a time, and yield the replies as they arrive.
 
-        How many are under way follows the server: see `eyechart.api.flow`. Replies come in the order of completion
+        How many are under way follows the server: see `sending.flow`. Replies come in the order of completion
         and carry the ids of their requests. `requests` is read only as fast as answers come. A request that fails
         for good yields a reply with its error, unless the error is fatal (wrong key, unknown model, server down,
         budget spent, nothing but refusals): then nothing new is sent, what is in flight still arrives, and the error

@@ -95,11 +95,6 @@ def _brief(result: Result) -> Mapping[str, Metric]:
 
 
 def _notes(results: Sequence[Result]) -> Iterator[str]:
-    from eyechart.results.spent import spent_line
-
     for result in results:
-        spent = spent_line(result.details)
-        if spent:
-            yield f"{result.model} on {result.dataset}: {spent}"
         for notice in result.notices:
             yield f"note on {result.dataset}: {notice['message']}"

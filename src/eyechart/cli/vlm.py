@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from eyechart.io.terminal import write_message
+from eyechart.errors import UsageError
+from eyechart.io.terminal import visible, write_message
+
+KINDS = {
+    "CustomMCQDataset": "multiple choice",
+    "CustomTextMCQDataset": "multiple choice without images",
+    "CustomVQADataset": "open or yes/no questions",
+    "CustomCaptionDataset": "captions",
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -15,13 +24,72 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     circular = tools.add_parser("circular", help="make a circular set: every question once per rotation of its options")
     circular.add_argument("table", type=Path, help="TSV file with the columns index, question, A, B, ..., answer")
     circular.add_argument("--output", "-o", type=Path, help="default: the name with _circular, beside it")
+    convert = tools.add_parser("convert", help="make a table of questions for eval from JSON, CSV or Hugging Face data")
+    convert.add_argument(
+        "source",
+        type=Path,
+        help="JSON, JSON-lines, CSV, TSV or parquet file; a folder with images and one such file; a dataset that "
+        "Hugging Face's datasets saved to disk, or its folder of parquet files",
+    )
+    convert.add_argument("--output", "-o", type=Path, help="TSV file; default: the source's name, in this folder")
+    convert.add_argument(
+        "--images", type=Path, metavar="FOLDER", help="where images are named from; default: the source"
+    )
+    convert.add_argument("--split", default="", help="of a dataset that has several")
+    convert.add_argument(
+        "--column",
+        action="append",
+        default=[],
+        metavar="OURS=THEIRS",
+        help="which column is index, image, question, options, A, B, ..., answer, hint, category, l2-category or "
+        "split, where its name does not say it; nothing behind = leaves it out; repeat for more",
+    )
+    convert.add_argument(
+        "--answers",
+        default="",
+        metavar="HOW",
+        help="answers are letter, text, or positions from 0 or 1; default: found",
+    )
+    convert.add_argument(
+        "--keep_images", choices=("base64", "paths"), default="base64", help="inside the table, or as files beside it"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Run a tool."""
+    write_message(TOOLS[args.tool](args), sys.stdout)
+    return 0
+
+
+def _circular(args: argparse.Namespace) -> str:
     from eyechart.datasets.questions.circular import make_circular
 
     output = args.output or args.table.with_name(f"{args.table.stem}_circular.tsv")
     made = make_circular(args.table, output)
-    write_message(f"{made.questions} questions, {made.rows} rows, {made.kept} not rotated -> {output}\n", sys.stdout)
-    return 0
+    return f"{made.questions} questions, {made.rows} rows, {made.kept} not rotated -> {output}\n"
+
+
+def _convert(args: argparse.Namespace) -> str:
+    from eyechart.datasets.questions.conversion import Conversion, convert
+
+    output = args.output or Path(f"{args.source.resolve().stem}.tsv")
+    if output.resolve() == args.source.resolve():
+        raise UsageError(f"{output} would be written over itself.", advice="Give another name: --output FILE.tsv")
+    asked = Conversion(
+        args.source, output, args.images, args.split, _columns(args.column), args.answers, args.keep_images
+    )
+    made = convert(asked)
+    taken = ", ".join(f"{ours} from {' and '.join(theirs)}" for ours, theirs in made.taken.items() if [ours] != theirs)
+    note = f"{visible(taken)}\n" if taken else ""
+    return f"{made.rows} rows of {KINDS[made.dataset_class]} -> {output}\n{note}"
+
+
+def _columns(given: Sequence[str]) -> dict[str, str]:
+    pairs = [text.partition("=") for text in given]
+    bad = next((text for text, (ours, mark, _) in zip(given, pairs, strict=True) if not mark or not ours), None)
+    if bad is not None:
+        raise UsageError(f"--column {bad!r} is no pair.", advice="Write --column question=their_name")
+    return {ours: theirs for ours, _, theirs in pairs}
+
+
+TOOLS: dict[str, Callable[[argparse.Namespace], str]] = {"circular": _circular, "convert": _convert}

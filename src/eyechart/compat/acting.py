@@ -1,7 +1,8 @@
 """Scripts written for another tool, run by ours: its import names are served by our modules, for one process only.
 
 Each surface has a table ``MODULES`` in its ``modules.py``: a module's name in the original -> the modules of ours whose
-public names it shows. Nothing is changed on disk, and a real package of that name stays as it is.
+public names it shows. Nothing is changed on disk, and a real package of that name stays as it is. Where the table says
+``OWN_FILES``, a module that is not in it may be a file on ``sys.path``: what people add to that tool in its folders.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
-from importlib.util import find_spec
+from importlib.util import find_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -41,7 +42,8 @@ def act_as(name: str) -> None:
         raise UsageError(
             f"{name} has been imported already.", advice=f"Call act_as({name!r}) before anything imports it."
         )
-    sys.meta_path.insert(0, _Finder(name, import_module(SURFACES[name]).MODULES))
+    table = import_module(SURFACES[name])
+    sys.meta_path.insert(0, _Finder(name, table.MODULES, own_files=getattr(table, "OWN_FILES", False)))
 
 
 def run_script(path: str, arguments: Sequence[str]) -> None:
@@ -78,19 +80,33 @@ def _is_there(name: str) -> bool:
 class _Finder(MetaPathFinder):
     """Finds the modules of one package in its table; comes before all other finders."""
 
-    def __init__(self, package: str, modules: Mapping[str, Sequence[str]]) -> None:
-        self.package, self.modules = package, modules
+    def __init__(self, package: str, modules: Mapping[str, Sequence[str]], *, own_files: bool) -> None:
+        self.package, self.modules, self.own_files = package, modules, own_files
 
     def find_spec(self, fullname: str, path: object = None, target: object = None) -> ModuleSpec | None:  # noqa: ARG002
         if fullname.partition(".")[0] != self.package:
             return None
         inner = any(name.startswith(f"{fullname}.") for name in self.modules)
         if fullname not in self.modules and not inner:
+            own = self._own_file(fullname) if self.own_files else None
+            if own is not None:
+                return own
             raise ModuleNotFoundError(
                 f"Eyechart has no {fullname}; of {self.package} it has: {', '.join(sorted(self.modules))}.",
                 name=fullname,
             )
         return ModuleSpec(fullname, _OursLoader(self.modules.get(fullname, ())), is_package=inner, origin="eyechart")
+
+    def _own_file(self, fullname: str) -> ModuleSpec | None:
+        """Find a module that is not in the table where Python would look for it, by its path from there."""
+        for folder in sys.path:
+            base = Path(folder or ".").absolute().joinpath(*fullname.split("."))
+            for file, inner in ((base.with_name(f"{base.name}.py"), None), (base / "__init__.py", [str(base)])):
+                if file.is_file():
+                    return spec_from_file_location(fullname, file, submodule_search_locations=inner)
+            if base.is_dir():  # a folder without __init__.py
+                return ModuleSpec(fullname, _OursLoader(()), origin=str(base), is_package=True)
+        return None
 
 
 class _OursLoader(Loader):
@@ -112,4 +128,6 @@ class _OursLoader(Loader):
                 raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
             return getattr(later[name], name)
 
-        vars(module)["__getattr__"] = made_when_asked_for
+        # `import *` takes all names, also those that are made when they are asked for.
+        shown = [name for name in vars(module) if not name.startswith("_")]
+        vars(module).update({"__getattr__": made_when_asked_for, "__all__": [*dict.fromkeys([*shown, *later])]})

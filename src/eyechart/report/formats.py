@@ -14,7 +14,7 @@ from eyechart.report.averages import AVERAGES, average
 from eyechart.report.load import Found
 from eyechart.report.pairing import differing
 from eyechart.report.table import Column, ResultTable, best_of, lost_samples
-from eyechart.results import IDENTITY
+from eyechart.results import IDENTITY, Result
 
 Cell = str | float | None
 
@@ -31,27 +31,30 @@ class Grid:
 
 
 def result_rows(found: Sequence[Found], *, intervals: bool = False) -> Grid:
-    """One row per result: identity first, then ``model_fullname``, then every metric in sorted order, then truths.
+    """One row per result: identity first, then ``model_fullname``, then every metric in sorted order, then facts.
 
     The names are those of CLIP_benchmark's ``benchmark.csv``, whose order changes from run to run; here it is fixed.
+    Facts are numbers and truths that stand among the metrics and measure nothing, such as ``normalized``.
     """
     names = sorted({name for item in found for name in item.result.values})
-    truths = sorted({name for item in found for name, fact in item.result.facts.items() if isinstance(fact, bool)})
+    facts = sorted({name for item in found for name in _plain_facts(item.result)} - set(names))
     header = [*IDENTITY, "model_fullname"]
     for name in names:
         header += [name, f"{name}_low", f"{name}_high"] if intervals else [name]
-    header += truths
     rows = []
     for item in found:
-        result = item.result
+        result, known = item.result, _plain_facts(item.result)
         row: list[Cell] = [*result.identity, f"{result.model} {result.pretrained}"]
         for name in names:
             metric = result.values.get(name)
-            cells = (metric.value, metric.low, metric.high) if metric else (None, None, None)
+            cells = (metric.value, metric.low, metric.high) if metric else (known.get(name), None, None)
             row += cells if intervals else cells[:1]
-        row += [fact if isinstance(fact := result.facts.get(name), bool) else None for name in truths]
-        rows.append(tuple(row))
-    return Grid(tuple(header), tuple(rows))
+        rows.append((*row, *(known.get(name) for name in facts)))
+    return Grid((*header, *facts), tuple(rows))
+
+
+def _plain_facts(result: Result) -> dict[str, float]:
+    return {name: fact for name, fact in result.facts.items() if isinstance(fact, int | float)}
 
 
 def matrix(table: ResultTable, columns: Sequence[Column], *, how: str = "plain", digits: int = 1) -> Grid:

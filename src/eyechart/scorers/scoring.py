@@ -61,8 +61,8 @@ class Scored:
         pairs = zip(self.rows, self.scores, strict=True)
         try:
             return self.scorer.arrange([{**row, **self.scorer.columns(score)} for row, score in pairs])
-        except ValueError as error:
-            raise DataError(f"{self.scorer.benchmark.name} cannot be scored: {error}.") from error
+        except (ValueError, KeyError) as error:
+            raise _unscorable(self.scorer.benchmark.name, error) from error
 
     @cached_property
     def units(self) -> dict[str, float]:
@@ -120,8 +120,14 @@ def score_rows(
         if not judges or not scorer.form:
             return Scored(scorer, prepared, scores, EXACT, disagreement)
         return _judged(Scored(scorer, prepared, scores, EXACT, disagreement), judges)
-    except ValueError as error:
-        raise DataError(f"{benchmark.name} cannot be scored: {error}.") from error
+    except (ValueError, KeyError) as error:
+        raise _unscorable(benchmark.name, error) from error
+
+
+def _unscorable(name: str, error: Exception) -> DataError:
+    """Say what is wrong with a table: a value, or a column that is not there."""
+    why = f"there is no column {error}" if isinstance(error, KeyError) else str(error)
+    return DataError(f"{name} cannot be scored: {why}.")
 
 
 def _by_rule(scorer: Scorer, row: Row) -> Score:

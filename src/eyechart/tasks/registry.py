@@ -10,9 +10,9 @@ TASKS = Registry(
     "tasks",
     "task",
     {
-        "captioning": "eyechart.tasks.captioning:Captioning",
+        "captioning": "eyechart.tasks.captions.captioning:Captioning",
         "clustering": "eyechart.tasks.clustering:Clustering",
-        "image_caption": "eyechart.tasks.image_caption:ImageCaption",
+        "image_caption": "eyechart.tasks.captions.image_caption:ImageCaption",
         "image_caption_selection": "eyechart.tasks.image_caption_selection:ImageCaptionSelection",
         "knn": "eyechart.tasks.probes.knn:Knn",
         "linear_probe": "eyechart.tasks.probes.linear_probe:LinearProbe",

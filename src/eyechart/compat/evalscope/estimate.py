@@ -8,7 +8,7 @@ from eyechart.models.access import access_of
 from eyechart.models.generators.api import MAX_EDGE
 from eyechart.results import Result
 from eyechart.session import Session
-from eyechart.tasks.image_caption import USER, ImageCaption, prompts
+from eyechart.tasks.captions.image_caption import USER, ImageCaption, prompts
 from eyechart.types import Job, Metric, Sample
 
 PATCH = 28

@@ -23,10 +23,10 @@ from eyechart.io.progress import Progress, choose_progress
 from eyechart.io.wording import Wording
 from eyechart.provenance import provenance
 from eyechart.results import Result
-from eyechart.results.spent import spent_line
+from eyechart.results.spent import spent_lines
 from eyechart.run import JobReport, results_of, run_or_skip
 from eyechart.session import Session
-from eyechart.tasks.image_caption import data_folder
+from eyechart.tasks.captions.image_caption import data_folder
 
 CONFIG_KEYS = Wording(
     {
@@ -173,8 +173,8 @@ def _note(log: logging.Logger, report: JobReport, *, debug: bool = False) -> Job
             log.info("Write files to %s", result.facts["save_path"])
         shown = {key: getattr(result, key) for key in ("dataset", "model", "task")}
         log.info("Evaluation results: %s", {**shown, "metrics": {**result.facts, **result.metrics}})
-        if spent := spent_line(result.details):
-            log.info("%s: %s", report.job.title, spent)
+        for line in spent_lines(result.details):
+            log.info("%s: %s", report.job.title, line)
         for notice in result.notices:
             log.warning("%s: %s", report.job.title, notice["message"])
         if result.failures:

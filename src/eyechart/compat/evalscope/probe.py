@@ -11,7 +11,7 @@ from eyechart.models.family import Remote
 from eyechart.models.registry import family_of
 from eyechart.run import find_done
 from eyechart.session import Session
-from eyechart.tasks.image_caption import data_folder
+from eyechart.tasks.captions.image_caption import data_folder
 from eyechart.tasks.registry import load_task
 from eyechart.types import Job, ModelSpec, digest_json
 

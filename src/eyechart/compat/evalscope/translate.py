@@ -19,7 +19,7 @@ from eyechart.datasets.catalogue import load_catalogue
 from eyechart.datasets.layout import is_webdataset
 from eyechart.outputs import check_outputs
 from eyechart.plan import Planner, dataset_names, dataset_spec, task_options
-from eyechart.tasks.image_caption import data_folder, way_of
+from eyechart.tasks.captions.image_caption import data_folder, way_of
 from eyechart.types import Job
 
 

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from eyechart.compat.vlmevalkit.evaluation import evaluate_file
+from eyechart.compat.vlmevalkit.frames import to_frame
+from eyechart.datasets.questions.asking import Asking
 from eyechart.datasets.questions.benchmarks import CLASS_FORMS, ClassForm, QuestionBenchmark, known_benchmarks
 from eyechart.datasets.questions.download import fetch
 from eyechart.datasets.questions.folders import inside, lmu_data_root
@@ -23,6 +25,33 @@ from eyechart.datasets.questions.reader import borrowed_name, known_file, other_
 from eyechart.datasets.questions.rows import Record, as_record, as_table, with_columns
 from eyechart.datasets.questions.tsv import read_tsv
 from eyechart.errors import unknown_name
+
+__all__ = [
+    "CustomCaptionDataset",
+    "CustomMCQDataset",
+    "CustomTextMCQDataset",
+    "CustomVQADataset",
+    "HRBenchDataset",
+    "ImageBaseDataset",
+    "ImageCaptionDataset",
+    "ImageMCQDataset",
+    "ImageMTDataset",
+    "ImageShortQADataset",
+    "ImageVQADataset",
+    "ImageYORNDataset",
+    "LLaVABench",
+    "MMDUDataset",
+    "MMMUDataset",
+    "MMVet",
+    "MTVQADataset",
+    "MUIRDataset",
+    "MathVision",
+    "MathVista",
+    "NaturalBenchDataset",
+    "OCRBench",
+    "TextBaseDataset",
+    "VCRDataset",
+]
 
 
 class CatalogueColumn(Mapping[str, str]):
@@ -76,11 +105,26 @@ class ImageBaseDataset:
         self.table_file: Path | None = None
         """The file that the rows were read from; a class that reads them elsewhere leaves it empty."""
         self.questions = self._questions(dataset, skip_noimg)
-        self.data, self.img_root = self.questions.data, self.questions.image_root
+        self.img_root = str(self.questions.image_root)
         self.meta_only, self.notices = self.questions.meta_only, self.questions.notices
         if self.FORM.kind == "Caption":
-            fill_questions(self.data)
+            fill_questions(self.questions.data)
+        self._data: Any = None
         self.post_build(dataset)
+
+    @property
+    def data(self) -> Any:
+        """The rows as a data frame where pandas is installed, images included; a class of one's own may change them.
+
+        It is made when it is first asked for: who takes the rows of `questions` one by one keeps no image in memory.
+        """
+        if self._data is None:
+            self._data = to_frame(self.questions.data)
+        return self._data
+
+    @data.setter
+    def data(self, table: Any) -> None:
+        self._data = table
 
     def _questions(self, dataset: str, skip_noimg: bool) -> QuestionTable:
         known = known_benchmarks().get(dataset)
@@ -106,38 +150,44 @@ class ImageBaseDataset:
         if known is not None and self.file is None:
             return known
         name = next(one.__name__ for one in type(self).__mro__ if one.__name__ in CLASS_FORMS)
-        found = benchmark_of(self.dataset_name, name, self.data)
+        found = benchmark_of(self.dataset_name, name, self.questions.data)
         if name == "CustomVQADataset":
             return with_metric(found, self.metric)
         return replace(found, metric=self.metric) if self.metric and found.scorer == "open" else found
 
     def load_data(self, dataset: str) -> Any:
         """Return the table: a given file, else ``$LMUData/{dataset}.tsv``, downloaded if need be."""
-        path = self.file or inside(lmu_data_root(), f"{dataset}.tsv", "the benchmark's name")
+        known = known_benchmarks().get(dataset)
+        if self.file is None and known is not None and class_for(known) is type(self):
+            self.table_file = known_file(known)
+            return read_tsv(self.table_file)
+        return self.prepare_tsv(self.DATASET_URL.get(dataset, ""), self.DATASET_MD5.get(dataset))
+
+    def prepare_tsv(self, url: str, file_md5: str | None = None) -> Any:
+        """Return the table: a given file, else ``$LMUData/{dataset}.tsv``, downloaded from ``url`` if need be."""
+        name = self.dataset_name
+        path = self.file or inside(lmu_data_root(), f"{name}.tsv", "the benchmark's name")
         if self.file is None and not path.is_file():
-            known = known_benchmarks().get(dataset)
-            url = self.DATASET_URL.get(dataset)
-            if known is not None and class_for(known) is type(self):
-                self.table_file = known_file(known)
-                return read_tsv(self.table_file)
             if not url:
-                raise unknown_name("benchmark", dataset, self.supported_datasets(), advice=f"Or put it at {path}.")
-            fetch(url, path, self.DATASET_MD5.get(dataset, ""))
-        self.table_file = path
+                raise unknown_name("benchmark", name, self.supported_datasets(), advice=f"Or put it at {path}.")
+            fetch(url, path, file_md5 or "")
+        self.table_file, self.data_path = path, str(path)
         return read_tsv(path)
 
     def post_build(self, dataset: str) -> None:
         """Do what a subclass wants to do after the table was read."""
 
     def __len__(self) -> int:
-        return len(self.data)
+        return len(self.questions.rows if self._data is None else self._data)
 
     def __getitem__(self, position: int) -> dict[str, Any]:
-        return self.data.rows[position].to_dict()
+        return dict(self.data.iloc[position])
 
     def line(self, line: Any) -> Record:
         """Return a row from its position, or from a record, dict or pandas series."""
-        return self.data.rows[line] if isinstance(line, int) else as_record(line)
+        if isinstance(line, int):
+            return self.questions.rows[line] if self._data is None else as_record(self._data.iloc[line])
+        return as_record(line)
 
     def build_prompt(self, line: Any) -> Any:
         """Return the message for a row (its position or the row itself), in the form that the catalogue names."""
@@ -209,6 +259,28 @@ class MMVet(ImageBaseDataset):
 
 class LLaVABench(ImageBaseDataset):
     """LLaVABench: questions as they are, compared with GPT-4's answers by a judge."""
+
+
+class ImageShortQADataset(ImageBaseDataset):
+    """Open questions that ask for a short answer."""
+
+    TYPE = "Short"
+    FORM = ClassForm(
+        "Short", "question", "open", Asking("${question}\nPlease directly provide a short answer to the question. ")
+    )
+
+
+class TextBaseDataset(ImageBaseDataset):
+    """Questions without images."""
+
+    MODALITY = "TEXT"
+
+    def __init__(self, dataset: str = "MMBench", **_: Any) -> None:
+        super().__init__(dataset, skip_noimg=False)
+
+    def dump_image(self, line: Any) -> list[str]:  # noqa: ARG002 - there are none
+        """Return no images."""
+        return []
 
 
 class VCRDataset(ImageBaseDataset):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from eyechart.api import Secret
+from eyechart.compat.vlmevalkit.frames import to_frame
 from eyechart.datasets.questions.benchmarks import QuestionBenchmark
 from eyechart.datasets.questions.predictions import read_predictions
 from eyechart.datasets.questions.question_table import QuestionTable
@@ -38,7 +39,7 @@ ENDINGS: dict[str, str] = {
 
 
 def evaluate_file(table: QuestionTable, benchmark: QuestionBenchmark, eval_file: Path, **judge_kwargs: Any) -> Any:
-    """Score a file of predictions; return a dict of numbers, or a table with one row per split.
+    """Score a file of predictions; return a dict of numbers, or a table (data frame) with one row per split.
 
     ``judge_kwargs``: ``model`` (``exact_matching``, the default, asks nobody), ``api_base``, ``key``; or ``judge``, an
     object with ``generate(text)``; ``extractor``. ``fallback="exact_matching"`` scores without a judge that does not
@@ -62,7 +63,7 @@ def evaluate_file(table: QuestionTable, benchmark: QuestionBenchmark, eval_file:
         lost = f"{unread} verdicts of the judge {scored.decided_by} could not be read"
         warnings.warn(f"{lost}: these answers count as wrong.", stacklevel=2)
     _write(scored, eval_file)
-    return RowTable(scored.table) if isinstance(scored.table, list) else scored.table
+    return to_frame(RowTable(scored.table)) if isinstance(scored.table, list) else scored.table
 
 
 def make_judge(settings: Mapping[str, Any]) -> Judge | None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from eyechart.datasets.questions.messages import Item, parse_file
+from eyechart.datasets.questions.messages import URLS, Item, parse_file
+
+__all__ = ["check_content", "message_to_promptimg", "preproc_content"]
 
 ContentKind = Literal["str", "dict", "liststr", "listdict", "unknown"]
 TYPES = ("text", "image", "video")
@@ -47,7 +49,13 @@ def preproc_content(inputs: object) -> list[Item]:
 
 def _of_text(text: str) -> Item:
     kind, value = parse_file(text)
+    if kind == "url":
+        raise AssertionError(_not_fetched(text))
     return {"type": kind, "value": value}
+
+
+def _not_fetched(url: str) -> str:
+    return f"{url!r} is an address, and is not fetched: set {URLS}=1 to allow it for images (.jpg, .png, ...)"
 
 
 def _of_dict(item: Mapping[str, Any]) -> Item:
@@ -59,6 +67,8 @@ def _of_dict(item: Mapping[str, Any]) -> Item:
         if found == "image":
             raise AssertionError(f"the text {value!r} is the path of an image: is its type meant to be image?")
         return {**item, "value": value}
+    if found == "url":
+        raise AssertionError(_not_fetched(value))
     if found != kind:
         raise AssertionError(f"{value!r} is not an existing {kind} file, URL or data URL")
     return {**item, "value": place}

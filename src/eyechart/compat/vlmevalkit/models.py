@@ -8,10 +8,12 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
-from eyechart.compat.vlmevalkit.messages import TYPES, message_to_promptimg, preproc_content
+from eyechart.compat.vlmevalkit.messages import TYPES, check_content, message_to_promptimg, preproc_content
 from eyechart.datasets.questions.messages import Item
 from eyechart.errors import ModelError
 from eyechart.metrics.texts.choices import CHAT_FAILED, FAILED
+
+__all__ = ["BaseAPI", "BaseModel"]
 
 log = logging.getLogger("eyechart.vlm")
 
@@ -26,6 +28,8 @@ class BaseModel:
 
     INTERLEAVE: ClassVar[bool] = True
     allowed_types = TYPES
+    check_content = staticmethod(check_content)
+    preproc_content = staticmethod(preproc_content)
     _dump_image: Callable[[Any], list[str]] | None = None
 
     def set_dump_image(self, dump_image: Callable[[Any], list[str]]) -> None:
@@ -98,6 +102,9 @@ class BaseModel:
         for turn in messages:
             if turn.get("role") not in ("system", "user", "assistant") or "content" not in turn:
                 raise AssertionError(f"a turn has a role and a content, not {turn!r}")
+        spoken = [turn["role"] for turn in messages if turn["role"] != "system"]
+        if spoken != [("user", "assistant")[i % 2] for i in range(len(spoken))]:
+            raise AssertionError("user and assistant speak in turns, an odd number of them: the user first and last")
         return [{"role": turn["role"], "content": self._checked(turn["content"])} for turn in messages]
 
 
@@ -123,15 +130,18 @@ class BaseAPI(BaseModel):
         self.fail_msg = fail_msg
         self.default_kwargs = kwargs
 
-    def generate(self, message: Any, dataset: str | None = None) -> Any:
-        """Answer a message, with retries; after the last one the answer is ``fail_msg``, or what came instead."""
-        items = self._without_system(self._checked(message))
-        return self._retried(lambda: self.generate_inner(items, dataset=dataset, **self.default_kwargs))
+    def generate(self, message: Any, dataset: str | None = None, **kwargs: Any) -> Any:
+        """Answer a message, with retries; after the last one the answer is ``fail_msg``, or what came instead.
 
-    def chat(self, messages: Sequence[Turn], dataset: str | None = None) -> Any:
+        ``kwargs`` go to ``generate_inner``, before those that the model was made with.
+        """
+        items, told = self._without_system(self._checked(message)), {**self.default_kwargs, **kwargs}
+        return self._retried(lambda: self.generate_inner(items, dataset=dataset, **told))
+
+    def chat(self, messages: Sequence[Turn], dataset: str | None = None, **kwargs: Any) -> Any:
         """Answer a conversation, with retries."""
-        turns, answer = self._turns(messages), self._chat_inner()
-        return self._retried(lambda: answer(turns, dataset=dataset, **self.default_kwargs))
+        turns, answer, told = self._turns(messages), self._chat_inner(), {**self.default_kwargs, **kwargs}
+        return self._retried(lambda: answer(turns, dataset=dataset, **told))
 
     def generate_inner(self, message: list[Item], dataset: str | None = None, **kwargs: Any) -> Any:
         """Send one request."""

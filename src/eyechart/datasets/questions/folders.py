@@ -46,12 +46,12 @@ def inside(folder: Path, name: str, what: str) -> Path:
         path = (folder / name).resolve()
     except (OSError, RuntimeError) as error:  # longer than a path can be, or a loop of links
         raise DataError(f"{what}: {name[:80]!r} is not a file name.") from error
-    if not path.is_relative_to(_resolved(folder)):
+    if not path.is_relative_to(_resolved(folder.absolute())):
         raise DataError(f"{what}: the path {name!r} leaves the folder {folder}.", advice=f"Keep images below {folder}.")
     return folder / name if not Path(name).is_absolute() else path
 
 
 @cache
 def _resolved(folder: Path) -> Path:
-    """Follow links once: benchmarks have thousands of images in one folder."""
+    """Follow links once: benchmarks have thousands of images in one folder. It is absolute: we may change folders."""
     return folder.resolve()

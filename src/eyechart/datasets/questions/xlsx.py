@@ -12,7 +12,7 @@ import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from eyechart.datasets.questions.rows import RowTable
 from eyechart.errors import DataError, import_extra
@@ -77,10 +77,10 @@ def _escape(text: str) -> str:
 
 def read_xlsx(path: Path) -> RowTable:
     """Read the first sheet: texts stay texts (``None`` and ``NA`` too), an empty cell is missing."""
-    openpyxl = import_extra("openpyxl", "xlsx")
+    excel = import_extra("openpyxl.reader.excel", "xlsx")
     try:
         _check_unpacked(path)
-        with path.open("rb") as stream, closing(openpyxl.load_workbook(stream, read_only=True, data_only=True)) as book:
+        with path.open("rb") as stream, closing(_open_book(excel, stream)) as book:
             return _first_sheet(book, path)
     except DataError:
         raise
@@ -89,6 +89,32 @@ def read_xlsx(path: Path) -> RowTable:
     except Exception as error:
         # openpyxl raises whatever its zip and XML parsers raise on a damaged file.
         raise DataError(f"{path} is not a spreadsheet ({type(error).__name__}).") from error
+
+
+def _open_book(excel: Any, stream: BinaryIO) -> Any:
+    """Open a file as openpyxl does, but with shared texts as they stand there.
+
+    openpyxl takes the escape of an underscore (``x005F_``) out of them and leaves all others: what looked like an
+    escape before it was escaped would then be taken for one.
+    """
+    from openpyxl.cell.text import Text
+    from openpyxl.xml.constants import SHARED_STRINGS, SHEET_MAIN_NS
+    from openpyxl.xml.functions import iterparse
+
+    class RawTexts(excel.ExcelReader):  # type: ignore[misc]
+        def read_strings(self) -> None:
+            part = self.package.find(SHARED_STRINGS)
+            if part is None:
+                return
+            with self.archive.open(part.PartName[1:]) as source:
+                for _, node in iterparse(source):
+                    if node.tag == f"{{{SHEET_MAIN_NS}}}si":
+                        self.shared_strings.append(Text.from_tree(node).content)
+                        node.clear()
+
+    reader = RawTexts(stream, read_only=True, data_only=True)
+    reader.read()
+    return reader.wb
 
 
 def _check_unpacked(path: Path) -> None:

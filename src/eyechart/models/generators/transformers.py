@@ -1,4 +1,4 @@
-"""The ``transformers`` family of generators: image-text-to-text models with a chat template, on this machine."""
+"""The ``transformers`` family of generators: image-text-to-text models, most with a chat template, on this machine."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from eyechart.metrics.answers import split_thinking
 from eyechart.models import hub
 from eyechart.models.access import access_of
 from eyechart.models.generators.batches import ManyAtOnce, answer_in_batches, drop
+from eyechart.models.generators.plain_prompts import PLAIN, check_plain, plain_inputs
 from eyechart.models.towers.checkpoints import LOAD_ERRORS, load_error, whole_weights
 from eyechart.models.towers.small_files import read_json
 from eyechart.models.towers.structure import structure_digest, tokenizer_digest
@@ -85,7 +86,8 @@ class TransformersGenerator(ManyAtOnce):
                 )
         except LOAD_ERRORS as error:
             raise load_error(f"transformers {spec.name}", error) from error
-        if not getattr(self.processor, "chat_template", None):
+        self.plain = model.config.model_type in PLAIN and not getattr(self.processor, "chat_template", None)
+        if not self.plain and not getattr(self.processor, "chat_template", None):
             raise ModelError(f"{spec.name} has no chat template.", advice="An instruction-tuned model is needed here.")
         self.model = model.to(self.device).eval()
         self.tokenizer = self.processor.tokenizer
@@ -116,7 +118,8 @@ class TransformersGenerator(ManyAtOnce):
         )
 
     def _chat(self, messages: Sequence[Message]) -> list[dict[str, Any]]:
-        return [{"role": turn.role, "content": [self._part(part) for part in turn.parts]} for turn in messages]
+        chat = [{"role": turn.role, "content": [self._part(part) for part in turn.parts]} for turn in messages]
+        return check_plain(chat) if self.plain else chat
 
     def _part(self, part: Part) -> dict[str, Any]:
         if isinstance(part, str):
@@ -129,9 +132,7 @@ class TransformersGenerator(ManyAtOnce):
     def _answers(self, chats: list[list[dict[str, Any]]]) -> list[Answer]:
         import torch
 
-        inputs = self.processor.apply_chat_template(
-            chats, add_generation_prompt=True, tokenize=True, return_dict=True, **self._tensors()
-        ).to(self.device, dtype=input_type(self.precision))
+        inputs = self._inputs(chats).to(self.device, dtype=input_type(self.precision))
         with torch.inference_mode(), autocast(self.precision, self.device), forward_errors(self.precision):
             try:
                 rows = self.model.generate(**inputs, **(self.settings | ONE))[:, inputs["input_ids"].shape[1] :]
@@ -142,6 +143,13 @@ class TransformersGenerator(ManyAtOnce):
                 ) from error
         asked = inputs["attention_mask"].sum(dim=1).tolist()
         return [self._answer(row, int(count)) for row, count in zip(rows, asked, strict=True)]
+
+    def _inputs(self, chats: list[list[dict[str, Any]]]) -> Any:
+        if self.plain:
+            return plain_inputs(self.processor, chats)
+        return self.processor.apply_chat_template(
+            chats, add_generation_prompt=True, tokenize=True, return_dict=True, **self._tensors()
+        )
 
     def _tensors(self) -> dict[str, Any]:
         """Ask for padded tensors, in the place where this version of the library wants to be asked."""

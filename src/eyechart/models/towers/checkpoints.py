@@ -25,6 +25,7 @@ LOAD_ERRORS = (Exception,)
 """What the libraries raise for files that do not fit: anything. An unpickler stumbles over its own stack (IndexError,
 KeyError), tokenizers raises bare exceptions."""
 SHOWN = 3
+_PIP_LINE = re.compile(r"pip3? install (?:-U |--upgrade )?[`'\"]?([A-Za-z0-9][\w.\[\],=<>~-]*\w\]?)")
 ADAPTER = "adapter_config.json"
 DERIVED = "position_ids"
 """How the names of weights end that older versions saved and that say nothing."""
@@ -42,6 +43,8 @@ def load_error(what: str, error: BaseException) -> ModelError:
     if isinstance(error, EyechartError):
         raise error
     text = str(error)
+    if isinstance(error, ImportError):
+        return _missing_library(what, error)
     for pattern, explain in _EXPLANATIONS:
         if re.search(pattern, text):
             return explain(what, text)
@@ -51,6 +54,15 @@ def load_error(what: str, error: BaseException) -> ModelError:
     reason = _reason(text)
     named = reason if plain else f"{type(error).__name__}: {reason}".removesuffix(": ")
     return ModelError(f"Cannot load {what} ({named or type(error).__name__}).")
+
+
+def _missing_library(what: str, error: ImportError) -> ModelError:
+    """Say which library a model needs: as its own library says, else the module that could not be imported."""
+    said = _PIP_LINE.search(str(error))
+    library = said[1] if said else (error.name or "").partition(".")[0]
+    advice = f"Install it with: pip install {library}" if library else ""
+    named = f"the library {library}" if library else "a library"
+    return ModelError(f"Cannot load {what}: it needs {named}, which is not installed.", advice=advice)
 
 
 def _reason(text: str) -> str:

@@ -7,11 +7,12 @@ curves) is made here from all samples; only the list of samples is cut when ther
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
-from eyechart.report.judges import judge_lines
+from eyechart.report.judges import judge_lines, judge_table
 from eyechart.report.page.blind import blind_controls
 from eyechart.report.page.limits import Limits, cut, rounded
 from eyechart.report.page.samples import Samples, list_samples
@@ -55,6 +56,7 @@ def describe(result: Result) -> dict[str, Any]:
         "counts": dict(result.counts),
         "job": dict(result.job),
         "judges": [cut(line) for line in judge_lines(result)],
+        "audit": (table := judge_table(result)) and asdict(table),
         "notices": [{"count": n.get("count"), "message": cut(n.get("message", ""))} for n in result.notices],
         "failures": [{"id": cut(f.get("id", "")), "reason": cut(f.get("reason", ""))} for f in result.failures[:200]],
         "failed": len(result.failures),

@@ -35,6 +35,7 @@ SCRIPTS = (
     "confusion",
     "curves",
     "blind",
+    "judges",
     "samples",
     "sample",
     "compare",

@@ -42,7 +42,7 @@ def photographed(row: Row, text: str) -> Reading:
 
 def chart_answer(row: Row, text: str, *, tolerance: float = 0.05) -> Reading:
     """Compare as ChartQAPro does: item by item; years and the like exactly, numbers within 5 %, texts by ANLS."""
-    target = text_list(row["answer"])[-1].strip(".").strip("\n")
+    target = next(reversed(text_list(row["answer"])), "").strip(".").strip("\n")
     said = text.strip(".").strip("\n")
     flags = text_list(row.get("year"))
     if as_text(row.get("question_type")) == "Conversational":

@@ -27,7 +27,7 @@ def boxed_answer(row: Row, text: str) -> Reading:
         wanted = text_list(row["answer"])
         return Reading("".join(said), float(len(said) == len(wanted) and {*said} == {*wanted}))
     said_text = inside[-1] if inside else ""
-    return Reading(said_text, float(bool(inside) and math_equal(said_text, text_list(row["answer"])[0])))
+    return Reading(said_text, float(bool(inside) and math_equal(said_text, next(iter(text_list(row["answer"])), ""))))
 
 
 def short_answer(row: Row, text: str) -> Reading:

@@ -46,17 +46,13 @@ def judge_specs(given: Mapping[str, Any]) -> dict[str, ModelSpec]:
     if seen and max(seen.values()) > 1:
         raise UsageError("--judge: one judge twice is no second opinion.", advice="Use --judge_repeats.")
     limits = {key: given[key] for key in ("concurrency", "timeout", "tries") if key in given}
-    access = Access(key_variable=given.get("judge_key_variable"), **limits)
     settings = JUDGE_SETTINGS | {"temperature": given.get("judge_temperature", 0)}
     found = {}
     for part, name, family, base in zip(PARTS, names, families, bases, strict=False):
         address = {"api_base": base or given.get("api_base")} if family == "api" else {}
-        found[part] = ModelSpec(
-            family,
-            name,
-            options={"settings": settings, **address},
-            access=priced(access, given.get("prices", ""), name),
-        )
+        # Each judge has a budget of its own, which counts what it takes.
+        access = priced(Access(key_variable=given.get("judge_key_variable"), **limits), given.get("prices", ""), name)
+        found[part] = ModelSpec(family, name, options={"settings": settings, **address}, access=access)
     return found
 
 

@@ -99,6 +99,7 @@ function drawBenchmarkDetail(target, view, redraw) {
     h("div", { class: "toolbar sticky", id: "model-detail" }, choose, button("Result, settings and command", () => openResult(view.m, b))),
     incidents(described),
     blindSection(view, redraw),
+    judgesSection(described),
     curvesSection(view),
     classesSection(view),
     confusionSection(view),

@@ -18,8 +18,8 @@ from eyechart.errors import DataError, unknown_name
 from eyechart.io.progress import bar_each
 from eyechart.manifest import Failure, Manifest
 from eyechart.tasks.base import Material, Prediction, Task
-from eyechart.tasks.caption_collection import as_collection, shared_queries
-from eyechart.tasks.caption_texts import caption_notices, what_is_wrong
+from eyechart.tasks.captions.collection import as_collection, shared_queries
+from eyechart.tasks.captions.texts import caption_notices, what_is_wrong
 from eyechart.types import Answer, Message, Metric, ModelSpec, Notice, Outcome, Prompt, digest_json
 
 PROMPT = (
@@ -117,7 +117,7 @@ class ImageCaption(Task):
                 "files": _digests(folder),
                 "documents": len(collection.documents),
                 "queries": len(collection.queries),
-                **material.generator.spent(),
+                "spent": {"model": material.generator.spent()},
             },
         )
 

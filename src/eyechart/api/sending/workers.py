@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from eyechart.api.answers import Json
 from eyechart.api.budget import Budget, read_usage
 from eyechart.api.errors import ApiError, BadAnswerError
-from eyechart.api.flow import Flow, Gate
-from eyechart.api.in_a_row import InARow
 from eyechart.api.requests import Reply, Request, UnderWay
 from eyechart.api.retry import BusyError, Retry, TransientError
+from eyechart.api.sending.flow import Flow, Gate
+from eyechart.api.sending.in_a_row import InARow
 from eyechart.api.transport import Transport
 from eyechart.errors import EyechartError
 

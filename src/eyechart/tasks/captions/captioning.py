@@ -15,7 +15,7 @@ from eyechart.metrics.captions import cider, rouge_l, score_captions
 from eyechart.metrics.java_captions import score_with_java, why_not
 from eyechart.metrics.ptb import ptb_captions, ptb_references
 from eyechart.tasks.base import Material, Prediction, Task, need_samples
-from eyechart.tasks.image_caption import caption_answers, prompts
+from eyechart.tasks.captions.image_caption import caption_answers, prompts
 from eyechart.tasks.labelled import wants_full
 from eyechart.tasks.measured import measured
 from eyechart.types import MeanOf, Metric, Notice, Outcome

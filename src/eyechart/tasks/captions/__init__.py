@@ -1,0 +1,1 @@
+"""Captions from a generator: scored against references, or written as a text retrieval dataset."""
