@@ -1,6 +1,7 @@
 """How many requests are sent at a time: what the server takes, found out with few refusals."""
 
 import asyncio
+import itertools
 import json
 
 import pytest
@@ -166,6 +167,19 @@ def test_requests_that_all_fail_alike_stop_the_run(status):
     assert len(server.requests) <= 2 * (MANY + 4)
 
 
+def test_names_of_single_requests_do_not_make_failures_differ():
+    numbers = itertools.count()
+
+    def fault(path, body, attempt):
+        return Status(500, {"error": {"message": f"failed (request id: 3f{next(numbers):08x}-7a11-req)"}})
+
+    with OpenAIServer(fault=fault) as server:
+        client = ApiClient(server.api_base, concurrency=4, retry=Retry(tries=2, first_wait=0.001))
+        with pytest.raises(AllAlikeError, match="request id"):
+            list(client.map(question(i) for i in range(500)))
+    assert len(server.requests) <= 2 * (MANY + 4)
+
+
 def test_images_that_are_refused_in_a_row_do_not_stop_a_run_that_has_answers():
     refused = lambda path, body, attempt: Status(400) if "question 1" in json.dumps(body) else None  # noqa: E731
     numbers = [0, *range(100, 100 + 2 * MANY), 2]
@@ -183,6 +197,12 @@ def test_images_that_are_refused_in_a_row_do_not_stop_a_run_that_has_answers():
         b'{"code": "InternalError", "message": "upstream failed"}',
         b'{"detail": "upstream failed"}',
         b'{"error": {"message": "slow down", "code": 429}}',
+        b'{"code": 500, "msg": "busy", "success": false}',
+        b'{"error": {"message": "upstream failed"}, "choices": []}',
+        b'{"choices": [{"error": {"code": 502, "message": "upstream failed"}, "message": {"content": "A ha"}}]}',
+        b'{"choices": null}',
+        b"{}",
+        b"null",
         b'{"choices": [{"message": {"content": "A half',
         b"",
     ],

@@ -12,7 +12,7 @@ from eyechart.datasets.pairs import open_pairs
 from eyechart.datasets.registry import open_dataset
 from eyechart.datasets.selection import open_selection
 from eyechart.datasets.table import open_table
-from eyechart.datasets.text_collection import read_collection
+from eyechart.datasets.text_collection import has_images, read_collection
 from eyechart.datasets.text_lists import read_lines
 from eyechart.datasets.wds.webdataset import open_webdataset
 from eyechart.errors import DataError, EyechartError
@@ -106,8 +106,8 @@ READERS = {
 
 
 @pytest.mark.parametrize("name", READERS)
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-be"])
-def test_utf8_and_utf16_with_a_mark_are_read(name, encoding, tmp_path):
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-be", "utf-32"])
+def test_utf8_and_wide_texts_with_a_mark_are_read(name, encoding, tmp_path):
     (tmp_path / "a.png").write_bytes(png())
     content, read = READERS[name]
     mark = codecs.BOM_UTF16_BE if encoding == "utf-16-be" else b""
@@ -210,7 +210,7 @@ def test_image_queries_of_any_encoding_are_read_if_it_is_named(encoding, tmp_pat
 @pytest.mark.parametrize(("encoding", "guess"), [("gbk", "gbk"), ("utf-16-le", "utf-16le"), ("utf-16-be", "utf-16be")])
 def test_the_setting_is_offered_with_the_probable_encoding(encoding, guess, tmp_path):
     (tmp_path / "a.png").write_bytes(png())
-    (tmp_path / "image_queries.jsonl").write_bytes((LINES * 13).encode(encoding))
+    (tmp_path / "image_queries.jsonl").write_bytes((LINES.replace("汉字", "一只狗") * 13).encode(encoding))
 
     with pytest.raises(DataError, match=r"image_queries\.jsonl, line 1: ") as told:
         open_jsonl(DatasetSpec("custom", "jsonl", str(tmp_path)))
@@ -237,3 +237,20 @@ def test_corpus_queries_and_relevance_are_read_in_the_same_encoding(tmp_path):
     found = read_collection(tmp_path, encoding="gbk")
 
     assert (found.documents[0].text, found.relevance) == ("汉字", {"问": {"汉": 1.0}})
+
+
+def test_without_kana_a_text_is_not_taken_for_japanese(tmp_path):
+    (tmp_path / "image_queries.jsonl").write_bytes(LINES.replace("汉字", "貓在睡覺").encode("big5"))
+
+    with pytest.raises(DataError) as told:
+        open_jsonl(DatasetSpec("custom", "jsonl", str(tmp_path)))
+    assert "SHIFT_JIS" not in told.value.advice
+
+
+def test_whether_a_folder_has_images_is_seen_in_its_encoding(tmp_path):
+    (tmp_path / "corpus.jsonl").write_bytes('{"_id": "汉", "text": "汉字", "image": "a.png"}\n'.encode("gbk"))
+
+    assert has_images(tmp_path, "gbk")
+    with pytest.raises(DataError) as told:
+        has_images(tmp_path)
+    assert "give --encoding gbk" in told.value.advice

@@ -1,5 +1,6 @@
 """Captions from a server on its worst days: none lost, none paid twice, and the exit code tells."""
 
+import itertools
 import json
 import os
 import random
@@ -161,6 +162,15 @@ def test_when_no_image_gets_a_caption_the_run_fails_and_good_captions_stay(here,
     assert (DATA / "corpus.jsonl").read_bytes() == good
 
 
+def test_just_the_share_that_is_asked_for_is_enough(here):
+    data = many_images(Path("d"), 20)
+    numbers = itertools.count()
+    with OpenAIServer(models=(MODEL,)) as server:
+        server.fault = lambda path, body, attempt: Status(400) if body and next(numbers) < 11 else None
+        [result] = run_task(caption_config(server, data, limit=None, concurrency=1, min_success=0.45))
+    assert result.counts["failed"] == 11
+
+
 def test_fewer_captions_than_before_go_beside_them(here, monkeypatch):
     data = many_images(Path("d"), 5)
     broken = Image.open("d/0.png").getpixel((0, 0))
@@ -186,6 +196,7 @@ def test_fewer_captions_than_before_go_beside_them(here, monkeypatch):
         ({"content": "\u200b\u200b\u2060\ufeff"}, "The caption is empty but for characters that nobody sees"),
         ({"content": "\u3164\u2800 \u00ad"}, "The caption is empty but for characters that nobody sees"),
         ({"content": "very " * 300_000}, "The caption has 1500000 characters, more than the limit of 1000000"),
+        ({"content": "<think>The user wants me to"}, "The model was cut while it was thinking"),
         ({"content": ""}, "The caption is empty."),
     ],
 )
@@ -197,6 +208,14 @@ def test_what_is_no_caption_is_told_with_the_image_and_the_models_words(here, me
     [failure] = result.failures
     assert failure["reason"].startswith(f"d/0.png: {said}")
     assert not DATA.exists()
+
+
+def test_a_model_that_says_the_same_of_every_image_is_noticed(here):
+    data = many_images(Path("d"), 4)
+    with OpenAIServer(models=(MODEL,), answer=lambda _: "I cannot describe this.") as server:
+        [result] = run_task(caption_config(server, data))
+    assert [(notice["kind"], notice["count"]) for notice in result.notices] == [("equal_captions", 4)]
+    assert "'I cannot describe this.'" in result.notices[0]["message"]
 
 
 def test_a_missing_file_is_skipped_like_one_that_cannot_be_read(here):

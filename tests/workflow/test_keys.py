@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from eyechart import run_task
-from eyechart.errors import EyechartError
+from eyechart.compat.evalscope import TaskConfig
+from eyechart.errors import EyechartError, UsageError
 from support.openai_server import OpenAIServer, Status
 from support.retrieval_data import caption_config
 
@@ -108,3 +109,36 @@ def test_other_secrets_of_a_config_are_hidden_too(here):
         "hf_token": "***",
     }
     assert [secret.reveal() for secret in secrets_in(settings)] == [KEY] * 3
+
+
+@pytest.mark.parametrize(
+    ("model", "field"),
+    [
+        ({"extra_body": {"api_key": KEY}}, "extra_body.api_key"),
+        ({"extra_body": {"headers": {"Authorization": f"Bearer {KEY}"}}}, "extra_body.headers.Authorization"),
+        ({"api_base": "http://localhost:1/v1/hunter2x", "api_key": "hunter2x"}, "api_base"),
+        ({"model_name": "sk-THIS-IS-MY-SECRET"}, "model_name"),
+        ({"model_name": "of-my-variable", "api_key_variable": "MY_KEY"}, "model_name"),
+    ],
+)
+def test_a_key_that_would_be_kept_with_the_results_is_refused_by_its_place(model, field, custom, monkeypatch):
+    monkeypatch.setenv("MY_KEY", "of-my-variable")
+    with OpenAIServer(models=MODEL) as server, pytest.raises(UsageError, match="looks like an API key") as refused:
+        run_task(config(server, custom, **model))
+    assert field in str(refused.value)
+    assert not any(secret in str(refused.value) for secret in (KEY, "hunter2x", "SECRET", "of-my-variable"))
+    assert server.requests == []
+
+
+def test_fields_of_a_request_that_are_only_called_so_are_sent(custom):
+    with OpenAIServer(models=MODEL) as server:
+        run_task(config(server, custom, extra_body={"prompt_cache_key": "captions-of-today"}))
+    assert {request.body["prompt_cache_key"] for request in server.requests if request.body} == {"captions-of-today"}
+
+
+def test_a_typed_config_shows_no_secret_however_deep_it_lies():
+    model = {"model_name": "a/b", "api_key": KEY, "model_kwargs": {"token": KEY}}
+    typed = TaskConfig(eval_config={"tool": "MTEB", "models": [model], "eval": {"tasks": ["STS16"]}})
+    assert KEY not in repr(typed) + str(typed)
+    assert "'token': '***'" in repr(typed)
+    assert typed.model_dump(mode="json")["eval_config"]["models"][0]["api_key"] == "***"

@@ -181,14 +181,22 @@ def test_a_wrong_config_is_refused_with_what_to_write_instead(config, said):
         ("c.yaml", "just words", "holds no settings"),
         ("c.yaml", "!!python/object/apply:os.getcwd []", "not valid YAML"),
         ("missing.yaml", None, "Cannot read"),
+        ("c.yaml", "prompt: 猫在睡觉".encode("gbk"), "c.yaml, line 1: not UTF-8 .*\n.*It may be GBK"),
     ],
 )
 def test_a_wrong_file_is_refused(tmp_path, name, content, said):
     if content is not None:
-        (tmp_path / name).write_text(content)
+        (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
 
     with pytest.raises(UsageError, match=said):
         read_configs(tmp_path / name)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("name", ["c.yaml", "c.json"])
+def test_a_file_may_begin_with_a_byte_order_mark(tmp_path, name, encoding):
+    (tmp_path / name).write_text(json.dumps(CLIP), encoding=encoding)
+    assert read_configs(tmp_path / name) == read_configs(CLIP)
 
 
 def test_a_key_is_in_no_message_and_no_representation():

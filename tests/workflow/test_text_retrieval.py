@@ -539,3 +539,22 @@ def test_a_reranker_is_refused_where_there_are_images(here):
 
     with pytest.raises(UsageError, match="holds images, and rerankers read texts only"):
         run_task(config(models, "g"))
+
+
+@pytest.mark.parametrize("encoding", ["gbk", "utf-16-le"])
+def test_a_folder_in_another_encoding_is_searched_if_the_task_names_it(here, encoding):
+    Path("data/qrels").mkdir(parents=True)
+    texts = {
+        "corpus.jsonl": '{"_id": "文一", "text": "the stock market 一二三"}\n{"_id": "文二", "text": "a dog"}\n',
+        "queries.jsonl": '{"_id": "问", "text": "a small dog"}\n',
+        "qrels/test.tsv": "query-id\tcorpus-id\tscore\n问\t文二\t1\n",
+    }
+    for name, text in texts.items():
+        Path("data", name).write_bytes(text.encode(encoding))
+
+    with pytest.raises(DataError, match=f"give encoding: {encoding.replace('16-', '16')}"):
+        run_task(config([local()]))
+    [result] = run_task(config([local()], custom_tasks=[{"data_path": "data", "encoding": encoding}]))
+
+    assert result.counts["scored"] == 1
+    assert result.metrics["hit_rate_at_1"] == 1.0

@@ -13,6 +13,8 @@ from eyechart.api.retry import is_retried
 FATAL_CODES = frozenset({"insufficient_quota", "model_not_found", "invalid_api_key"})
 """What servers call a failure that will meet every request."""
 _ANSWERS = ("choices", "data", "results", "models")
+_WORDS = ("message", "detail", "msg", "error")
+"""Where servers say what is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +69,16 @@ class Refusal:
         )
 
 
-def is_error(body: Mapping[str, Any]) -> bool:
-    """Tell whether an answer with a status of success is none: some gateways report errors like that."""
-    if any(name in body for name in _ANSWERS):
-        return False
-    return bool(body.get("error")) or body.get("object") == "error" or "message" in body or "detail" in body
+def failure_in(body: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return the part of an answer with a status of success that says that it is none; None if it says nothing.
+
+    Gateways report errors like that: instead of an answer, beside an empty one, or within its first choice.
+    """
+    answer = next((body[name] for name in _ANSWERS if body.get(name)), None)
+    if answer is None:
+        return body if body.get("object") == "error" or any(body.get(name) for name in _WORDS) else None
+    first = answer[0] if isinstance(answer, list) else None
+    return first if isinstance(first, Mapping) and first.get("error") else None
 
 
 def read_error(content: bytes) -> tuple[str, str]:
@@ -85,5 +92,5 @@ def read_error(content: bytes) -> tuple[str, str]:
         return "", text
     error = body.get("error")
     inner = error if isinstance(error, Mapping) else body
-    words = next((inner[key] for key in ("message", "detail", "error") if inner.get(key)), text)
+    words = next((inner[key] for key in _WORDS if inner.get(key)), text)
     return str(inner.get("code") or ""), words if isinstance(words, str) else json.dumps(words)

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from eyechart.api import errors
 from eyechart.api.answers import Json, one_line, whole
-from eyechart.api.refusals import FATAL_CODES, Refusal, is_error, read_error
+from eyechart.api.refusals import FATAL_CODES, Refusal, failure_in, read_error
 from eyechart.api.retry import BUSY_STATUSES, BusyError, TransientError, is_retried, read_retry_after
 from eyechart.api.secret import Secret
 from eyechart.errors import UsageError
@@ -128,9 +128,11 @@ class Transport:
         if isinstance(value, list) and value and all(isinstance(row, dict) for row in value):
             return {"data": value}  # what others put into an object, some servers send bare
         if not isinstance(value, dict):
-            raise errors.BadAnswerError(f"{self.api_base} answered with no JSON object: {self._excerpt(content)}")
-        if is_error(value):
-            raise self._hidden_refusal(content, path, model)
+            none = errors.BadAnswerError(f"{self.api_base} answered with no JSON object: {self._excerpt(content)}")
+            raise TransientError(none)
+        failed = failure_in(value)
+        if failed is not None:
+            raise self._hidden_refusal(json.dumps(failed).encode(), path, model)
         return value
 
     def _hidden_refusal(self, content: bytes, path: str, model: str) -> Exception:

@@ -133,8 +133,8 @@ def _custom(root: Path) -> Place:
     if place is None or (place.reader == "folder" and not any(map(class_folders, (root, *subfolders(root))))):
         raise DataError(
             f"There is no {root / jsonl.FILE}.",
-            advice=f"Custom data (data_dir) hold {jsonl.FILE} for retrieval; {LABELS[0]}, or one folder of images per "
-            "class, for classification.",
+            advice=f"Custom data (--dataset_root) hold {jsonl.FILE} for retrieval; {LABELS[0]}, or one folder of "
+            "images per class, for classification.",
         )
     return place
 

@@ -58,11 +58,11 @@ def open_collection(spec: DatasetSpec) -> RowDataset[Sample]:
     return in_memory(describe(spec, "collection", folder, collection), samples)
 
 
-def has_images(folder: Path) -> bool:
+def has_images(folder: Path, encoding: str = "") -> bool:
     """Tell whether a line of a collection names an image; lines are searched, not parsed, as there may be millions."""
     column = re.compile(rf'"{IMAGE}"\s*:')
     files = [path for path in (folder / CORPUS, folder / QUERIES) if path.is_file()]
-    return any(column.search(line) for path in files for _, line in text_lines(path))
+    return any(column.search(line) for path in files for _, line in text_lines(path, encoding=encoding))
 
 
 def read_collection(

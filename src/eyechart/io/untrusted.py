@@ -24,7 +24,13 @@ MAX_JSON = 1024 * 1024 * 1024
 """Bytes of the largest JSON file that is read at once: annotations of a large dataset."""
 _LOOKED_AT = 4096
 """Bytes at the beginning of a file by which its encoding is recognised."""
-_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_MARKS = {
+    codecs.BOM_UTF32_LE: "utf-32",  # begins with the mark of UTF-16
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+"""How texts of wide characters begin."""
 _ENCODINGS = (("gb2312", "GBK"), ("shift_jis", "SHIFT_JIS"), ("gbk", "GBK"), ("cp1252", "WINDOWS-1252"))
 """What a text that is not UTF-8 may be, the strictest first."""
 DAMAGED = (AttributeError, IndexError, KeyError, TypeError, ValueError, OverflowError, RecursionError)
@@ -56,7 +62,7 @@ def text_lines(
     with path.open("rb") as stream:
         start = stream.read(_LOOKED_AT)
         stream.seek(0)
-        named = check_encoding(encoding) if encoding else "utf-16" if start[:2] in _UTF16 else ""
+        named = check_encoding(encoding) if encoding else _marked(start)
         if not named and (wide := wide_encoding(start)):
             raise _unmarked(kind, path, 1, wide, settable=encoding is not None)
         # Bytes tell where a line feed is, except where a character has two of them.
@@ -90,12 +96,17 @@ def check_encoding(name: str) -> str:
     return found.name
 
 
+def _marked(start: bytes) -> str:
+    """Read the byte order mark of a text of wide characters; nothing if there is none."""
+    return next((name for mark, name in _MARKS.items() if start.startswith(mark)), "")
+
+
 def wide_encoding(start: bytes) -> str:
     """Recognise UTF-16 without its mark by how a text begins: every other byte of plain letters is zero."""
     pairs = len(start) // 2
     halves = [start[place : 2 * pairs : 2].count(0) for place in (0, 1)]
     for zeros, others, name in ((halves[1], halves[0], "UTF-16LE"), (halves[0], halves[1], "UTF-16BE")):
-        if pairs and zeros * 4 >= pairs and not others:
+        if pairs and zeros * 4 >= pairs and others * 4 <= zeros:  # some characters are U+4E00 and the like
             return name
     return ""
 
@@ -161,14 +172,14 @@ def decode_text(data: bytes, path: Path, kind: type[EyechartError] = DataError, 
 
 
 def _decoded(data: bytes, path: Path, kind: type[EyechartError], first: int, *, settable: bool) -> str:
-    marked = first == 1 and data[:2] in _UTF16
+    marked = _marked(data) if first == 1 else ""
     if not marked and (wide := wide_encoding(data[:_LOOKED_AT])):
         raise _unmarked(kind, path, first, wide, settable=settable)
     try:
-        text = data.decode("utf-16" if marked else "utf-8")
+        text = data.decode(marked or "utf-8")
     except UnicodeDecodeError as error:
         line = first + data.count(b"\n", 0, error.start)
-        name = f"{'UTF-16' if marked else 'UTF-8'} ({error.reason})"
+        name = f"{(marked or 'utf-8').upper()} ({error.reason})"
         raise _undecodable(kind, path, line, name, likely_encoding(data), settable=settable) from error
     if text.count("\0") * 4 > len(text):
         raise kind(f"{path}, line {first}: UTF-16 without its mark, or no text at all.", advice="Save it as UTF-8.")
@@ -179,10 +190,11 @@ def likely_encoding(data: bytes) -> str:
     """Guess what bytes that are not UTF-8 are; nothing if they are nothing usual."""
     for codec, name in _ENCODINGS:
         try:
-            data.decode(codec)
+            text = data.decode(codec)
         except UnicodeDecodeError:
             continue
-        return name
+        if codec != "shift_jis" or any("\u3041" <= letter <= "\u30ff" for letter in text):  # no Japanese without kana
+            return name
     return ""
 
 

@@ -43,6 +43,7 @@ class Wording:
     def reword(self, error: EyechartError) -> None:
         """Change the words of an error in place; its kind and its traceback stay."""
         error.message, error.advice = self.of(error.message), self.of(error.advice)
+        error.args = (error.message,)
 
     @contextmanager
     def spoken(self) -> Iterator[None]:

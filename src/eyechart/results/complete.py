@@ -16,13 +16,14 @@ def check_complete(result: Result, min_success: float) -> IncompleteError | None
     """
     listed, failed, unreadable = (result.counts.get(name, 0) for name in ("listed", "failed", "unreadable"))
     lost = failed + unreadable
-    if not listed or 1 - lost / listed >= min_success:
+    share = (listed - lost) / listed if listed else 1.0  # not 1 - lost / listed: 9 of 20 are 0.45, not a bit less
+    if share >= min_success:
         return None
     parts = [f"{count} {word}" for count, word in ((failed, "failed"), (unreadable, "unreadable")) if count]
     first = "".join(f" The first that failed: {one['id']}: {one['reason']}" for one in result.failures[:1])
     return IncompleteError(
         f"{result.dataset}: {lost} of {listed} samples are lost ({', '.join(parts)}): the share of the others is "
-        f"{1 - lost / listed:.4f}, below {min_success:g}.{first}",
+        f"{share:.4f}, below {min_success:g}.{first}",
         advice=f"What there is was saved in {result.path}: run the same again to try only what is missing, or accept "
         "a smaller share (--min-success).",
     )

@@ -63,8 +63,8 @@ class Mteb(Task):
         except (OSError, ConnectionError) as error:
             raise DataError(
                 f"MTEB cannot read the data of {material.info.name} ({error}).",
-                advice="Its datasets come from a hub: check the network, HF_HOME for a local copy, or give data_dir: "
-                "a folder with one folder for each task.",
+                advice="Its datasets come from a hub: check the network, HF_HOME for a local copy, or give "
+                "--dataset_root: a folder with one folder for each task.",
             ) from error
         [scores] = found.task_results
         notices = list(dataset.notices)

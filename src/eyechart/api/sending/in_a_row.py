@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from eyechart.api.errors import ApiError, FatalApiError, RequestRefusedError
 from eyechart.api.requests import Reply
 
 MANY = 20
+_NUMBERED = re.compile(r"[\w-]*\d[\w-]*")
+"""Numbers, and the names that servers give to single requests."""
 
 
 class AllAlikeError(FatalApiError):
@@ -37,8 +40,9 @@ class InARow:
             self._answered, self._count = True, 0
         if not isinstance(error, ApiError) or (self._answered and isinstance(error, RequestRefusedError)):
             return
-        self._count = self._count + 1 if error.message == self._last else 1
-        self._last = error.message
+        words = _NUMBERED.sub("#", error.message)
+        self._count = self._count + 1 if words == self._last else 1
+        self._last = words
         if self._count >= MANY:
             raise AllAlikeError(
                 f"{MANY} requests in a row failed alike, the last with: {error.message}",

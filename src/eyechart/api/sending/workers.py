@@ -11,8 +11,9 @@ from contextlib import AsyncExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from eyechart.api.answers import Json
 from eyechart.api.budget import Budget, read_usage
-from eyechart.api.errors import ApiError
+from eyechart.api.errors import ApiError, BadAnswerError
 from eyechart.api.requests import Reply, Request, UnderWay
 from eyechart.api.retry import BusyError, Retry, TransientError
 from eyechart.api.sending.flow import Flow, Gate
@@ -154,7 +155,7 @@ class Sending(Generic[T]):
             answer = await self._transport.exchange(session, request.path, under.content, under.model)
             leave = self._gate.answered
             self._budget.add(read_usage(answer))
-            value = request.parse(answer)
+            value = _parsed(request, answer)
             if request.keep is not None:
                 under.following = await _in_thread(self._keepers, self._keep_and_take, request.keep, value)
         except BusyError:
@@ -192,6 +193,14 @@ class Sending(Generic[T]):
         await asyncio.wait({pause, end}, return_when=asyncio.FIRST_COMPLETED)
         pause.cancel()
         end.cancel()
+
+
+def _parsed(request: Request[T], answer: Json) -> T:
+    """Read an answer; one of another shape, with half of it missing perhaps, may be whole the next time."""
+    try:
+        return request.parse(answer)
+    except BadAnswerError as error:
+        raise TransientError(error) from error
 
 
 async def _in_thread(pool: ThreadPoolExecutor, function: Callable[..., Any], *arguments: Any) -> Any:

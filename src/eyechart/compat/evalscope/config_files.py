@@ -7,6 +7,7 @@ from typing import Any
 
 from eyechart.errors import UsageError
 from eyechart.io.plain_values import TooMuchError, read_json, read_yaml
+from eyechart.io.untrusted import read_text
 
 SUFFIXES = (".yaml", ".yml", ".json")
 
@@ -15,12 +16,7 @@ def read_file(path: Path) -> Any:
     """Read a YAML or JSON file that holds a mapping, or a list of mappings."""
     if path.suffix.lower() not in SUFFIXES:
         raise UsageError(f"{path}: unknown kind of file.", advice=f"A config ends in {', '.join(SUFFIXES)}.")
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"Cannot read the config {path} ({error.strerror}).") from error
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{path} is not UTF-8 text ({error.reason}).") from error
+    text = read_text(path, UsageError)
     content = _parse_json(text, path) if path.suffix.lower() == ".json" else _parse_yaml(text, path)
     if not isinstance(content, dict | list):
         raise UsageError(f"{path} holds no settings.", advice="It must hold a mapping, or a list of mappings.")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, model_validator
 
 from eyechart.api import Secret, find_key
+from eyechart.compat.evalscope.secrets import redacted
 from eyechart.types import OnError
 
 CAPTION = "image_caption"
@@ -24,7 +26,7 @@ def _hidden(value: object) -> object:
 
 
 Names = Annotated[list[str], BeforeValidator(_as_list)]
-HiddenKey = Annotated[Secret | None, BeforeValidator(_hidden)]
+HiddenKey = Annotated[Secret | None, BeforeValidator(_hidden), PlainSerializer(str, when_used="json-unless-none")]
 Hub = Literal["modelscope", "huggingface"]
 
 
@@ -38,6 +40,11 @@ class Settings(BaseModel):
         arbitrary_types_allowed=True,
         hide_input_in_errors=True,
     )
+
+    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
+        """Show settings without what is secret by its name, however deep it lies."""
+        for name, value in super().__repr_args__():
+            yield name, redacted(value)
 
 
 class Endpoint(Settings):

@@ -136,7 +136,7 @@ def tool_jobs(config: MtebConfig, layout: Layout, planner: Planner, promised: Co
                 options={"candidates": True} if task.is_reranking else {},
                 encoding=task.encoding,
             )
-            if not texts.promised and has_images(folder):
+            if not texts.promised and has_images(folder, task.encoding):
                 texts = replace(texts, mixed=True)
             yield from text_jobs(texts, models, settings.top_k, layout, planner)
     if settings.task_names or settings.task_types or (settings.languages and not settings.custom_tasks):

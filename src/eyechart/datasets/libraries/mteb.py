@@ -91,7 +91,7 @@ def open_mteb(spec: DatasetSpec) -> MtebDataset:
     if folder and not Path(folder).expanduser().is_dir():
         raise DataError(
             f"There is no folder {folder} with the data of {spec.root}.",
-            advice="data_dir holds one folder for each task, named as the task is.",
+            advice="--dataset_root holds one folder for each task, named as the task is.",
         )
     options = {key: spec.options[key] for key in ("folder", "hub", "cache_dir", "offline") if spec.options.get(key)}
     return MtebDataset(describe(spec, "external", "mteb"), task, spec.limit, options)

@@ -198,11 +198,12 @@ def _reason(name: str, answers: Mapping[str, Answer], sources: Mapping[str, str]
 
 def _notices(prediction: CaptionPrediction) -> Iterator[Notice]:
     if prediction.fuller:
+        where = f", and these are in {prediction.folder}" if prediction.captions else ""
         yield Notice(
             "fuller_captions_kept",
             prediction.fuller,
             f"An earlier run has left {prediction.fuller} captions and this one has {len(prediction.captions)}: the "
-            f"earlier ones stay where they are, and these are in {prediction.folder}.",
+            f"earlier ones stay where they are{where}.",
         )
     if prediction.shared:
         yield Notice(

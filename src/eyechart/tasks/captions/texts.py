@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable
 
 from eyechart.io.untrusted import MAX_TEXT
@@ -10,6 +11,7 @@ from eyechart.types import Answer, Notice
 
 REFUSED = frozenset({"refusal", "content_filter"})
 """Finish reasons of an answer that was held back."""
+THINKING = "<think>"
 LONG_TOKENS = 512
 """What most text encoders read of a document; the rest of a longer caption cannot be found."""
 _LETTERS_PER_TOKEN = 4
@@ -27,12 +29,17 @@ def what_is_wrong(answer: Answer) -> str:
         words = f": {_quoted(said)}" if said else f" (finish_reason {answer.finish_reason})"
         return f"The model refuses to describe it{words}."
     if not is_visible(answer.text):
-        because = f" (finish_reason {answer.finish_reason})" if answer.finish_reason not in ("", "stop") else ""
         hidden = " but for characters that nobody sees" if answer.text.strip() else ""
-        return f"The caption is empty{hidden}{because}."
+        return f"The caption is empty{hidden}{_because(answer)}."
+    if answer.text.lstrip().startswith(THINKING):  # what was thought to its end has been split off
+        return f"The model was cut while it was thinking, before it said anything{_because(answer)}."
     if len(answer.text) > MAX_TEXT:
         return f"The caption has {len(answer.text)} characters, more than the limit of {MAX_TEXT}."
     return ""
+
+
+def _because(answer: Answer) -> str:
+    return f" (finish_reason {answer.finish_reason})" if answer.finish_reason not in ("", "stop") else ""
 
 
 def is_visible(text: str) -> bool:
@@ -51,7 +58,16 @@ def caption_notices(answers: Iterable[Answer]) -> list[Notice]:
     captions = list(answers)
     cut = sum(answer.finish_reason == "length" for answer in captions)
     long = sum(estimated_tokens(answer.text) > LONG_TOKENS for answer in captions)
+    texts = Counter(answer.text.strip() for answer in captions)
+    alike = sum(count for count in texts.values() if count > 1)
+    common = texts.most_common(1)[0][0] if alike else ""
     found = [
+        Notice(
+            "equal_captions",
+            alike,
+            f"{alike} captions are no image's alone, most often {_quoted(common)}: a search cannot tell these images "
+            "apart.",
+        ),
         Notice("cut_captions", cut, f"{cut} captions were cut at the longest answer."),
         Notice(
             "long_captions",
