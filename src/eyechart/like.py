@@ -10,7 +10,7 @@ STYLES: Mapping[str, Mapping[str, Any]] = {
     OWN: {},
     "clip_benchmark": {
         "precision": "amp",
-        "task_options": {"fewshot_draw": "clip_benchmark"},
+        "task_options": {"fewshot_draw": "clip_benchmark", "empty_classes": "zero"},
     },
     "internvl": {
         "recall_k": [1, 5, 10],

@@ -81,11 +81,11 @@ def test_what_the_user_says_counts_for_more_than_the_style():
     assert config.notes() == ()  # nothing is left that it changed
 
 
-def test_the_peer_s_precision_and_draw():
+def test_the_peer_s_precision_draw_and_mean_over_classes():
     config = flags("--like", "clip_benchmark")
 
     assert config.precision == "amp"
-    assert config.task_options["fewshot_draw"] == "clip_benchmark"
+    assert config.task_options == {"fewshot_draw": "clip_benchmark", "empty_classes": "zero"}
     assert flags("--like", "clip_benchmark", "--no_amp").precision == "fp32"
     assert flags("--like", "clip_benchmark", "--fewshot_draw", "eyechart").task_options["fewshot_draw"] == "eyechart"
 
