@@ -294,7 +294,7 @@ TASK_FLAGS = frozenset({
     "fewshot_draw", "knn_k", "normalize", "caption_prompt", "prompt_role", "prompt_sensitivity",
     "merge_duplicate_classes", "empty_classes",
 })  # fmt: skip
-"""Task options that are flags of the command, or that `like` fills: they may be there for another task."""
+"""Task options that are flags of the command: they may be there for another task."""
 
 
 def _check_options(given: Mapping[str, Any], asked: frozenset[str]) -> None:
