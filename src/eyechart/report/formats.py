@@ -31,25 +31,26 @@ class Grid:
 
 
 def result_rows(found: Sequence[Found], *, intervals: bool = False) -> Grid:
-    """One row per result: identity first, then ``model_fullname``, then every metric in sorted order, then truths.
+    """One row per result: identity first, then ``model_fullname``, then every metric in sorted order, then facts.
 
     The names are those of CLIP_benchmark's ``benchmark.csv``, whose order changes from run to run; here it is fixed.
     """
     names = sorted({name for item in found for name in item.result.values})
-    truths = sorted({name for item in found for name, fact in item.result.facts.items() if isinstance(fact, bool)})
+    told = {name for item in found for name, fact in item.result.facts.items() if fact is not None}
+    facts = sorted(told - set(names))  # other tools count numbers such as a seed among the metrics
     header = [*IDENTITY, "model_fullname"]
     for name in names:
         header += [name, f"{name}_low", f"{name}_high"] if intervals else [name]
-    header += truths
+    header += facts
     rows = []
     for item in found:
         result = item.result
         row: list[Cell] = [*result.identity, f"{result.model} {result.pretrained}"]
         for name in names:
             metric = result.values.get(name)
-            cells = (metric.value, metric.low, metric.high) if metric else (None, None, None)
+            cells = (metric.value, metric.low, metric.high) if metric else (result.facts.get(name), None, None)
             row += cells if intervals else cells[:1]
-        row += [fact if isinstance(fact := result.facts.get(name), bool) else None for name in truths]
+        row += [result.facts.get(name) for name in facts]
         rows.append(tuple(row))
     return Grid(tuple(header), tuple(rows))
 
