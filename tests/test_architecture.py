@@ -41,7 +41,8 @@ ARROWS = {
     "run": f"{BELOW} config plan session results tasks inference manifest",
     "engine": f"{BELOW} run session inference tasks",
     "compat.acting": "errors",
-    "compat.clip_benchmark": f"{BELOW} cli config plan run session manifest models datasets tasks metrics learn",
+    "compat.spawned": "compat.acting",
+    "compat.clip_benchmark": f"{BELOW} cli config engine plan run session manifest models datasets tasks metrics learn",
     "compat.vlmevalkit": f"{BELOW} api datasets scorers models inference store metrics",
     "compat.evalscope": f"{BELOW} provenance api config outputs plan run session manifest models datasets tasks"
     " results stats",

@@ -292,7 +292,7 @@ _PER_DATASET = ("train_split", "val_split", "val_proportion")
 TASK_FLAGS = frozenset({
     *_PER_DATASET, "folds", "fewshot_k", "fewshot_epochs", "fewshot_lr", "fewshot_curve", "fewshot_repeats",
     "fewshot_draw", "knn_k", "normalize", "caption_prompt", "prompt_role", "prompt_sensitivity",
-    "merge_duplicate_classes",
+    "merge_duplicate_classes", "empty_classes",
 })  # fmt: skip
 """Task options that are flags of the command: they may be there for another task."""
 

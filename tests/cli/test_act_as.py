@@ -104,3 +104,27 @@ def test_an_unknown_package_is_refused(capsys):
     with pytest.raises(SystemExit, match="2"):
         main(["as", "clip_bench", "x.py"])
     assert "clip_benchmark" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["script.py"], ["-m", "script"]])
+def test_workers_that_start_as_new_processes_import_ours_too(tmp_path, words):
+    """As torch's loaders start theirs on macOS; a package of that name beside the script does not come before ours."""
+    (tmp_path / "clip_benchmark.py").write_text("raise SystemExit('theirs')\n")
+    (tmp_path / "script.py").write_text(
+        "from multiprocessing import get_context\n"
+        "from clip_benchmark.datasets.builder import get_dataset_default_task\n"
+        "if __name__ == '__main__':\n    with get_context('spawn').Pool(1) as pool:\n"
+        "        print(pool.map(get_dataset_default_task, ['flickr30k', 'cifar10']))\n"
+    )
+
+    done = run_as(tmp_path, "clip_benchmark", *words)
+
+    assert (done.stdout, done.stderr) == ("['zeroshot_retrieval', 'zeroshot_classification']\n", "")
+
+
+def test_only_the_package_that_was_asked_for_is_served(tmp_path):
+    (tmp_path / "script.py").write_text("import clip_benchmark\nimport evalscope\n")
+
+    done = run_as(tmp_path, "clip_benchmark", "script.py")
+
+    assert "No module named 'evalscope'" in done.stderr

@@ -620,3 +620,12 @@ class TestCommandLine:
 
         with pytest.raises(SystemExit, match=r"[12]"):
             of("cli", "main")()
+
+
+def test_the_place_of_a_process_is_read_from_its_launcher(monkeypatch):
+    from eyechart.compat.clip_benchmark.cli import world_info_from_env
+
+    assert world_info_from_env() == (0, 0, 1)
+    for name, value in {"MPI_LOCALRANKID": "1", "PMI_RANK": "5", "PMI_SIZE": "8"}.items():
+        monkeypatch.setenv(name, value)
+    assert world_info_from_env() == (1, 5, 8)

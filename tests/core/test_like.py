@@ -81,7 +81,7 @@ def test_what_the_user_says_counts_for_more_than_the_style():
     assert config.notes() == ()  # nothing is left that it changed
 
 
-def test_the_peer_s_precision_and_draw():
+def test_the_peer_s_precision_draw_and_mean_over_classes():
     config = flags("--like", "clip_benchmark")
 
     assert config.precision == "amp"

@@ -220,5 +220,5 @@ def test_the_flags_of_tasks_are_task_options():
     parser = argparse.ArgumentParser()
     eval_command.add_arguments(parser)
 
-    words = ["--fewshot_draw", "eyechart"]  # left open unless it is given
+    words = ["--fewshot_draw", "eyechart", "--empty_classes", "zero"]  # left open unless they are given
     assert eval_command.settings_of(parser.parse_args(words))["task_options"].keys() == TASK_FLAGS

@@ -175,6 +175,12 @@ def test_what_is_no_result_is_not_written_over(tmp_path, content):
         check_owner(this)
 
 
+@pytest.mark.parametrize("append", [False, True])
+def test_a_folder_as_output_is_refused_before_anything_is_computed(tmp_path, append):
+    with pytest.raises(ResultError, match="is a folder"):
+        check_owner(job(tmp_path, append=append))
+
+
 @pytest.mark.parametrize(
     "damage", [lambda text: text[:40], lambda text: text.replace("0.5", "0.6", 1), lambda text: ""]
 )

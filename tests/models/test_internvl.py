@@ -122,18 +122,36 @@ def test_any_size_runs_without_a_special_case(tmp_path, config):
     assert encoder.card.image_size == size
 
 
-def test_the_heads_of_a_file_are_128_wide_or_what_llamas_config_or_the_user_says(tmp_path):
+@pytest.mark.parametrize("place", ["chinese_alpaca_lora_7b", "InternVL-14B-224px", "."])
+def test_the_heads_of_a_file_are_128_wide_or_what_llamas_config_or_the_user_says(tmp_path, place):
+    """The config lies beside the vocabulary, or where the authors have it."""
     sizes = SMALL_FILE | {"embed_dim": 96, "transformer_width": 192}
     path = write_file(tmp_path / "weights.pth", sizes)
-    vocabulary = tmp_path / "chinese_alpaca_lora_7b" / "tokenizer.model"
+    shipped = tmp_path / "chinese_alpaca_lora_7b"
     llama = {"hidden_size": 192, "num_attention_heads": 6, "rms_norm_eps": 1e-3}
-    (vocabulary.parent / "config.json").write_text(json.dumps(llama))
+    (shipped / "config.json").write_text(json.dumps(llama))
+    (tmp_path / place).mkdir(exist_ok=True)
+    vocabulary = (shipped / "tokenizer.model").rename(tmp_path / place / "tokenizer.model")
     heads = {"vision_heads": 3, "pool_heads": 8}
     reference = Reference.of_file(weights(file_parameters(sizes)), text_heads=6, text_eps=1e-3, **heads)
 
     encoder = load(ModelSpec("internvl", "internvl_c_retrieval", str(path), options=heads))
 
     assert_like_reference(encoder, reference, "c", vocabulary, 32)
+
+
+@pytest.mark.parametrize("wrapper", ["module", "model", "state_dict"])
+def test_a_file_that_training_wrote_is_unwrapped(tmp_path, wrapper):
+    """Parameters saved as such bring no gradients into the network."""
+    path = write_file(tmp_path / "weights.pth")
+    state = {name: torch.nn.Parameter(tensor) for name, tensor in torch.load(path).items()}
+    torch.save({wrapper: state, "epoch": 3}, path)
+    reference = Reference.of_file(weights(file_parameters(SMALL_FILE)), vision_heads=2, text_heads=2, pool_heads=16)
+
+    encoder = load(ModelSpec("internvl", "internvl_c_retrieval", str(path)))
+
+    assert_like_reference(encoder, reference, "c", tmp_path / "chinese_alpaca_lora_7b" / "tokenizer.model", 32)
+    assert not any(parameter.requires_grad for parameter in encoder.model.parameters())
 
 
 @pytest.mark.parametrize("form", ["bin", "safetensors"])

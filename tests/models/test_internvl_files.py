@@ -229,7 +229,7 @@ def test_llamas_config_beside_the_tokenizer_of_a_file_is_part_of_the_identity(tm
     family, spec = InternVLFamily(), ModelSpec("internvl", FILE, str(path))
     before = family.identity(spec)
 
-    (tmp_path / "chinese_alpaca_lora_7b" / "config.json").write_text("{}")
+    (tmp_path / "chinese_alpaca_lora_7b" / "config.json").write_text('{"hidden_size": 256}')
 
     assert family.identity(spec) != before
 

@@ -84,6 +84,22 @@ def test_the_csv_can_be_read_back_with_its_intervals(small_suite, tmp_path):
     assert all(a.result.intervals == b.result.intervals for a, b in zip(after, before, strict=True))
 
 
+def test_how_a_probe_was_trained_is_in_the_table_whoever_wrote_the_result(tmp_path):
+    """To us these are facts, which are told apart from the metrics; others have them among the metrics."""
+    body = {"dataset": "d", "pretrained": "p", "task": "linear_probe", "language": "en"}
+    facts = {"weight_decay": 0.5, "epochs": 3, "normalized": True}
+    metrics = {"lp_acc1": 0.5, **facts}
+    (tmp_path / "theirs.json").write_text(json.dumps(body | {"model": "theirs", "metrics": metrics}))
+    (tmp_path / "ours.json").write_text(json.dumps(body | {"model": "ours", "metrics": metrics, "facts": facts}))
+    output = tmp_path / "table" / "benchmark.csv"
+
+    run(tmp_path, "--output", output)
+
+    rows = list(csv.DictReader(io.StringIO(output.read_text())))
+    assert {row["model"] for row in rows} == {"ours", "theirs"}
+    assert {(float(row["weight_decay"]), float(row["epochs"]), row["normalized"]) for row in rows} == {(0.5, 3, "True")}
+
+
 def test_truths_among_the_metrics_of_other_tools_are_columns_that_can_be_read_back(tmp_path):
     """CLIP_benchmark's probes write ``normalized`` among their metrics, and its table has it."""
     body = {"dataset": "d", "model": "m", "pretrained": "p", "task": "linear_probe", "language": "en"}

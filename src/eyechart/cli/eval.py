@@ -130,6 +130,12 @@ def _prompts(parser: argparse.ArgumentParser) -> None:
     )
     add("--allow-blank-classnames", action="store_true", help="accept empty class names")
     add("--merge-duplicate-classes", action="store_true", help="join classes of the same name")
+    add(
+        "--empty_classes",
+        default=LEFT_OPEN,
+        choices=["leave_out", "zero"],
+        help="what a class without positives does to the mean AP (default: leave_out)",
+    )
     add("--prompt_sensitivity", default="auto", choices=["auto", "yes", "no"], help="accuracy of each template alone")
     add("--dump_classnames", action="store_true", help="write class names into the result")
     add("--dump_templates", action="store_true", help="write templates into the result")

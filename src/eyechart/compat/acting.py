@@ -26,6 +26,8 @@ SURFACES = {
     "vlmeval": "eyechart.compat.vlmevalkit.modules",
 }
 """The packages that can be stood in for, and where the table of their modules is."""
+SPAWNED = Path(__file__).parent / "spawned"
+"""A folder for each package, for workers that start as new processes: they have our ``sys.path``, not our finders."""
 
 
 def act_as(name: str) -> None:
@@ -44,6 +46,15 @@ def act_as(name: str) -> None:
         )
     table = import_module(SURFACES[name])
     sys.meta_path.insert(0, _Finder(name, table.MODULES, own_files=getattr(table, "OWN_FILES", False)))
+    if str(SPAWNED / name) not in sys.path:
+        sys.path.insert(0, str(SPAWNED / name))
+
+
+def take_over(name: str) -> None:
+    """Put our package in the place of the module that is being imported from ``SPAWNED``."""
+    del sys.modules[name]
+    act_as(name)
+    import_module(name)
 
 
 def run_script(path: str, arguments: Sequence[str]) -> None:
@@ -51,14 +62,14 @@ def run_script(path: str, arguments: Sequence[str]) -> None:
     if not Path(path).is_file():
         raise UsageError(f"There is no script {path}.", advice="Modules are run with -m MODULE.")
     sys.argv[:] = [path, *arguments]
-    sys.path.insert(0, str(Path(path).resolve().parent))
+    sys.path.insert(1, str(Path(path).resolve().parent))  # behind SPAWNED: ours wins in workers, too
     runpy.run_path(path, run_name="__main__")
 
 
 def run_module(name: str, arguments: Sequence[str]) -> int:
     """Run a module as ``python -m name arguments`` would; of a served module, its ``main``."""
     sys.argv[:] = [name, *arguments]
-    sys.path.insert(0, "")
+    sys.path.insert(1, "")
     if not any(isinstance(finder, _Finder) and name in finder.modules for finder in sys.meta_path):
         if not _is_there(name):
             raise UsageError(f"There is no module {name}.", advice="Scripts are run by their path, without -m.")

@@ -11,10 +11,13 @@ def check_complete(result: Result, min_success: float) -> IncompleteError | None
 
     Args:
         result: What was measured. ``counts`` say how many samples were listed, how many failed and how many answers
-            or verdicts were ``unreadable``; the last two kinds are lost.
-        min_success: The smallest share of the listed samples that must not be lost.
+            or verdicts were ``unreadable``; the last two kinds are lost. Samples that were ``skipped`` as the user
+            wished are none of them, though they are counted as failed.
+        min_success: The smallest share of the other samples that must not be lost.
     """
-    listed, failed, unreadable = (result.counts.get(name, 0) for name in ("listed", "failed", "unreadable"))
+    names = ("listed", "failed", "unreadable", "skipped")
+    listed, failed, unreadable, skipped = (result.counts.get(name, 0) for name in names)
+    listed, failed = listed - skipped, failed - skipped
     lost = failed + unreadable
     share = (listed - lost) / listed if listed else 1.0  # not 1 - lost / listed: 9 of 20 are 0.45, not a bit less
     if share >= min_success:

@@ -55,6 +55,11 @@ def check_owner(job: Job) -> None:
     Raises:
         ResultError: If the output holds such a thing.
     """
+    if job.output.is_dir():
+        raise ResultError(
+            f"{job.output} is a folder, where a result file would be.",
+            advice="Name a file in it: --output FOLDER/FILE.",
+        )
     try:
         found = read_documents(job.output)
     except ResultError:

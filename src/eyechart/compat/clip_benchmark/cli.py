@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import warnings
 from typing import Any
@@ -11,12 +12,14 @@ from eyechart.cli import build, main_clip_benchmark, make_parser
 from eyechart.cli.eval import settings_of
 from eyechart.compat.clip_benchmark.models import TYPE2FUNC
 from eyechart.config import make_config
+from eyechart.engine.ranks import rank_and_size
 from eyechart.io.progress import choose_progress
+from eyechart.models.towers.torch_tools import LOCAL_RANKS
 from eyechart.plan import plan_jobs
 from eyechart.run import run_jobs
 from eyechart.session import Session
 
-__all__ = ["get_parser_args", "main", "main_build", "main_eval", "run"]
+__all__ = ["get_parser_args", "main", "main_build", "main_eval", "run", "world_info_from_env"]
 
 PROGRAM = "clip_benchmark"
 OWN_TYPES = frozenset(TYPE2FUNC)
@@ -78,6 +81,12 @@ def run(args: Any) -> int:
 
 LISTS = ("val_split", "val_proportion")
 """Flags with several values and no default."""
+
+
+def world_info_from_env() -> tuple[int, int, int]:
+    """Return this process' number on its machine, its number among all, and how many there are."""
+    mine = next((os.environ[name] for name in LOCAL_RANKS if os.environ.get(name, "").isdigit()), "0")
+    return int(mine), *rank_and_size()
 
 
 def _listed(value: Any) -> Any:

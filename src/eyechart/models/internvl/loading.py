@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from eyechart.models.internvl.names import in_file, in_folder
 from eyechart.models.internvl.read_sizes import CONFIG, sizes_of_config, sizes_of_state
+from eyechart.models.internvl.tokens import siblings
 from eyechart.models.internvl.weights import fill, read_shards, unwrapped_state, weight_files
 from eyechart.models.towers.small_files import read_json
 from eyechart.models.towers.torch_tools import input_type
@@ -28,7 +29,8 @@ def load_network(spec: ModelSpec, place: Path, vocabulary: Path) -> tuple[Intern
         network = empty_network(sizes_of_config(read_json(place / CONFIG), place / CONFIG), kind)
         return network, fill(network, read_shards(weight_files(place)), in_folder, place)
     state = unwrapped_state(place)
-    llama = read_json(vocabulary.parent / CONFIG) if _has_config(vocabulary) else {}
+    config = _llama_config(place, vocabulary)
+    llama = read_json(config) if config else {}
     heads = {name: int(spec.options[name]) for name in HEADS if name in spec.options}
     network = empty_network(sizes_of_state(state, llama, place, **heads), kind)
     return network, fill(network, [(place, state)], in_file, place)
@@ -38,9 +40,11 @@ def files_read(place: Path, vocabulary: Path) -> list[Path]:
     """List every file that loading reads."""
     if place.is_dir():
         return [place / CONFIG, *weight_files(place), vocabulary]
-    return [place, vocabulary, *([vocabulary.parent / CONFIG] if _has_config(vocabulary) else [])]
+    config = _llama_config(place, vocabulary)
+    return [place, vocabulary, *([config] if config else [])]
 
 
-def _has_config(vocabulary: Path) -> bool:
-    """Tell whether LLaMA's config lies beside its vocabulary: it says how many heads a ``.pth`` file has."""
-    return (vocabulary.parent / CONFIG).is_file()
+def _llama_config(place: Path, vocabulary: Path) -> Path | None:
+    """Find LLaMA's config, beside the vocabulary or a ``.pth`` file: it says how many heads the text tower has."""
+    found = (folder / CONFIG for folder in (vocabulary.parent, *siblings(place)))
+    return next((path for path in found if path.is_file() and "hidden_size" in read_json(path)), None)

@@ -76,8 +76,13 @@ def _places(spec: ModelSpec, checkpoint: Path) -> Iterator[Path]:
         return
     home = checkpoint if checkpoint.is_dir() else checkpoint.parent
     yield home / FILE
+    yield from (folder / FILE for folder in siblings(checkpoint))
+
+
+def siblings(checkpoint: Path) -> list[Path]:
+    """List the folders beside a checkpoint that may hold what belongs to it."""
     # The parent of a path as it is written: `model/` and a link have others.
-    yield from (checkpoint.absolute().parent / folder / FILE for folder in SIBLINGS)
+    return [checkpoint.absolute().parent / folder for folder in SIBLINGS]
 
 
 ADVICE = (

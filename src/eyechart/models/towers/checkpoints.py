@@ -91,12 +91,16 @@ def read_state(path: Path) -> dict[str, torch.Tensor]:
                 state = torch.load(path, map_location="cpu", weights_only=True)
     except LOAD_ERRORS as error:
         raise load_error(str(path), error) from error
-    for name in ("state_dict", "model"):
+    for name in ("state_dict", "model", "module"):
         if isinstance(state, dict) and isinstance(state.get(name), dict):
             state = state[name]
     if not isinstance(state, dict) or not state or not all(isinstance(name, str) for name in state):
         raise ModelError(f"{path} holds no state dict.")
-    return {name.removeprefix("module."): tensor for name, tensor in state.items()}
+    # Parameters that were saved as such would bring their gradients along.
+    return {
+        name.removeprefix("module."): value.detach() if hasattr(value, "detach") else value
+        for name, value in state.items()
+    }
 
 
 @contextmanager

@@ -50,6 +50,11 @@ class CaptionPrediction(Prediction):
     shared: int = 0
     """Queries that several images have."""
 
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """Count the images that could not be read and were skipped, as ``on_error`` says: no caption was lost there."""
+        return {"skipped": self.unread} if self.unread else {}
+
     def only(self, keep: NDArray[np.int64]) -> NoReturn:  # noqa: ARG002 - the same for all
         """Refuse: a caption has no score that could differ between groups."""
         raise DataError("captions have no score of their own")
