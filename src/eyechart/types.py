@@ -272,6 +272,9 @@ class Prompt:
     """Another temperature than the generator's own, where it can have one: a judge is asked again more freely."""
 
 
+UNREAD = "unread"
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """What a generator said to one prompt."""
@@ -280,7 +283,8 @@ class Answer:
     thinking: str = ""
     """Reasoning that the server or the model's tags set apart; never part of the text."""
     finish_reason: str = ""
-    """As the server calls it: stop, length (cut at the longest answer), content_filter, ..."""
+    """As the server calls it: stop, length (cut at the longest answer), content_filter, ...; `UNREAD` where nothing was
+    asked, as an image of the prompt cannot be read."""
     usage: Mapping[str, int] = field(default_factory=dict)
     """prompt_tokens and completion_tokens, where they are known."""
     error: str = ""

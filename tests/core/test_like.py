@@ -105,8 +105,8 @@ def test_options_of_a_style_are_no_error_where_no_task_knows_them(caption_sets):
     (job,) = plan_jobs(make_config(settings), str)
 
     assert job.settings["like"] == "clip_benchmark"
-    with pytest.raises(UsageError, match="empty_classes"):
-        plan_jobs(make_config({**settings, "like": "eyechart", "task_options": {"empty_classes": "zero"}}), str)
+    with pytest.raises(UsageError, match="nonsense"):
+        plan_jobs(make_config({**settings, "task_options": {"nonsense": "zero"}}), str)
 
 
 def test_an_unknown_style_is_refused():

@@ -223,9 +223,12 @@ def test_a_missing_file_is_skipped_like_one_that_cannot_be_read(here):
     Path("d/1.png").unlink()
     Path("d/2.png").write_bytes(b"no image")
     with OpenAIServer(models=(MODEL,)) as server:
-        [result] = run_task(caption_config(server, data, on_error="skip", min_success=0.5))
+        [result] = run_task(caption_config(server, data, on_error="skip"))
+        Path("d/1.png").write_bytes(Path("d/3.png").read_bytes())
+        with pytest.raises(IncompleteError, match="1 of 4 samples are lost"):
+            run_task(caption_config(server, data))
 
-    assert result.counts == {"listed": 4, "scored": 2, "failed": 2}
+    assert result.counts == {"listed": 4, "scored": 2, "failed": 2, "skipped": 2}
     reasons = sorted(failure["reason"] for failure in result.failures)
     assert reasons[0].startswith("d/1.png: cannot read the image")
     assert reasons[1].startswith("d/2.png: cannot decode the image")

@@ -12,7 +12,7 @@ from eyechart.errors import DataError, EyechartError
 from eyechart.models.access import access_of, used_by
 from eyechart.models.lazy import LazyModel
 from eyechart.store.answers import Responses, ResponseStore, prompt_key
-from eyechart.types import Answer, BatchGenerator, Message, ModelCard, Notice, Prompt
+from eyechart.types import UNREAD, Answer, BatchGenerator, Message, ModelCard, Notice, Prompt
 
 
 def is_answer(answer: Answer) -> bool:
@@ -146,7 +146,7 @@ class _Sorter:
             try:
                 key, messages = self._looked_up(prompt)
             except DataError as error:
-                self._ready.append((prompt.id, Answer("", error=error.message)))
+                self._ready.append((prompt.id, Answer("", error=error.message, finish_reason=UNREAD)))
                 continue
             if key in self.names:
                 self.names[key].append(prompt.id)

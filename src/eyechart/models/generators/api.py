@@ -10,11 +10,12 @@ from typing import Any
 from eyechart import api
 from eyechart.api.answers import Json
 from eyechart.api.errors import ServerBusyError
+from eyechart.errors import DataError, EyechartError
 from eyechart.io.media import ImageRef
 from eyechart.metrics.answers import split_thinking
 from eyechart.models.access import ServedFamily, ServedModel, address_of, has_address, make_client
 from eyechart.models.generators.batches import ManyAtOnce, drop
-from eyechart.types import Answer, ModelCard, ModelSpec, Prompt, digest_json
+from eyechart.types import UNREAD, Answer, ModelCard, ModelSpec, Prompt, digest_json
 
 MAX_EDGE = 2048
 """Longer images are scaled down: no server looks closer, and they cost upload time and tokens."""
@@ -72,7 +73,7 @@ class ApiGenerator(ServedModel, ManyAtOnce):
     ) -> Iterator[tuple[str, Answer]]:
         """Answer prompts as they come back; a failed one, after all tries, is an answer with an error."""
         for reply in self.client.map(self._request(prompt, keep) for prompt in prompts):
-            yield reply.id, Answer("", error=reply.error.message) if reply.error else reply.result()
+            yield reply.id, _failed(reply.error) if reply.error else reply.result()
 
     def _request(self, prompt: Prompt, keep: Callable[[str, Answer], None]) -> api.Request[Answer]:
         return api.Request(
@@ -115,3 +116,8 @@ def read_answer(said: api.ChatAnswer) -> Answer:
         refusal=said.refusal or "",
         usage={"prompt_tokens": said.usage.prompt_tokens, "completion_tokens": said.usage.completion_tokens},
     )
+
+
+def _failed(error: EyechartError) -> Answer:
+    """Say why there is no answer, and whether that is the fault of an image of ours."""
+    return Answer("", error=error.message, finish_reason=UNREAD if isinstance(error, DataError) else "")

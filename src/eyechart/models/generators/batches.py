@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TypeVar
 
 from eyechart.errors import DataError
-from eyechart.types import Answer, Message, Prompt
+from eyechart.types import UNREAD, Answer, Message, Prompt
 
 T = TypeVar("T")
 
@@ -53,7 +53,7 @@ def answer_in_batches(
             try:
                 inputs[prompt.id] = prepare(prompt)
             except DataError as error:
-                yield prompt.id, Answer("", error=error.message)
+                yield prompt.id, Answer("", error=error.message, finish_reason=UNREAD)
         answers = answer(list(inputs.values())) if inputs else ()
         for name, found in zip(inputs, answers, strict=True):
             keep(name, found)

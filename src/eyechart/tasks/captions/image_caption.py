@@ -20,7 +20,7 @@ from eyechart.manifest import Failure, Manifest
 from eyechart.tasks.base import Material, Prediction, Task
 from eyechart.tasks.captions.collection import as_collection, shared_queries
 from eyechart.tasks.captions.texts import caption_notices, what_is_wrong
-from eyechart.types import Answer, Message, Metric, ModelSpec, Notice, Outcome, Prompt, digest_json
+from eyechart.types import UNREAD, Answer, Message, Metric, ModelSpec, Notice, Outcome, Prompt, digest_json
 
 PROMPT = (
     "Please describe this image in general. Directly provide the description, do not include prefix like "
@@ -45,6 +45,8 @@ class CaptionPrediction(Prediction):
     details: Mapping[str, Any]
     unread: int
     """Images that could not even be read."""
+    skipped: int = 0
+    """Those of them, and those that could not be decoded, where ``on_error`` says to skip them."""
     fuller: int = 0
     """Captions that an earlier run left in the folder where these would have gone: more than these, so they stay."""
     shared: int = 0
@@ -52,8 +54,8 @@ class CaptionPrediction(Prediction):
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """Count the images that could not be read and were skipped, as ``on_error`` says: no caption was lost there."""
-        return {"skipped": self.unread} if self.unread else {}
+        """Count the images that were skipped as the user wished: no caption was lost there."""
+        return {"skipped": self.skipped} if self.skipped else {}
 
     def only(self, keep: NDArray[np.int64]) -> NoReturn:  # noqa: ARG002 - the same for all
         """Refuse: a caption has no score that could differ between groups."""
@@ -116,6 +118,7 @@ class ImageCaption(Task):
             fuller=fuller if fuller > len(captions) else 0,
             shared=shared_queries(collection) if manifest.info.shared_texts else 0,
             unread=len(manifest.failures),
+            skipped=_unread(manifest, answers) if material.on_error == "skip" else 0,
             details={
                 "prompt": prompt,
                 "made_with": way_of(material.generator.model.spec, settings),
@@ -171,6 +174,12 @@ def way_of(spec: ModelSpec, settings: Mapping[str, Any]) -> str:
     """Digest how captions are made: prompt, model and its settings; not where the model is."""
     options = {key: value for key, value in spec.what["options"].items() if key != "api_base"}
     return digest_json([{**spec.what, "options": options}, settings["prompt"], settings.get("prompt_role", USER)])
+
+
+def _unread(manifest: Manifest, answers: Mapping[str, Answer]) -> int:
+    """Count the images that could not be read or decoded."""
+    undecoded = sum(answers[entry.id].finish_reason == UNREAD for entry in manifest.entries)
+    return len(manifest.failures) + undecoded
 
 
 def _noting_sources(asked: Iterator[Prompt], sources: dict[str, str]) -> Iterator[Prompt]:
