@@ -192,7 +192,7 @@ def read_table(data: bytes, folder: Path) -> None:
         read_manifest(table.open_table(spec(path)))
         return
     dataset = ImageBaseDataset("fuzz", file=path)
-    for row in dataset.data.rows[:20]:
+    for row in dataset.questions.rows[:20]:
         to_messages(dataset.build_prompt(row), "row")
 
 

@@ -206,7 +206,7 @@ def test_a_setting_that_is_given_twice_is_refused(tmp_path, name, text):
 
 
 def test_a_config_that_is_not_text_is_refused(tmp_path):
-    (tmp_path / "c.yaml").write_bytes(b"\xff\xfe")
+    (tmp_path / "c.yaml").write_bytes(b"\xff\xfd\x80")
 
     with pytest.raises(UsageError, match="not UTF-8"):
         read_configs(tmp_path / "c.yaml")
