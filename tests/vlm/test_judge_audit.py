@@ -147,6 +147,7 @@ def test_people_are_a_judge_of_judges(run, tmp_path):
     [
         ("index,correct\n99,1\n", "no question with the index '99'"),
         ("index,correct\n5,1\n5,0\n", "two verdicts"),
+        ("index,correct\n", "holds no verdict"),
         ("index,correct\n5,maybe\n", "is not a score"),
         ("index,correct\n5,7\n", "7 is no verdict"),
         ("index,verdict\n5,1\n", "no column 'correct'"),

@@ -172,7 +172,7 @@ def _items(text: str) -> _Items | None:
 
 
 def _chain(text: str) -> _Items | None:
-    """Return the terms of an inequality such as 1 < x < 3 in order, from the smallest on, with its signs as brackets."""
+    """Return the terms of an inequality such as 1 < x < 3 from the smallest on, with its signs as brackets."""
     terms, signs = _RELATION.split(text), _RELATION.findall(text)
     if len(signs) < 2 or "=" in signs or len({sign[0] for sign in signs}) > 1:
         return None
