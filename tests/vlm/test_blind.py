@@ -8,9 +8,12 @@ import sys
 import pytest
 
 from eyechart.errors import UsageError
+from eyechart.io.media import ImageRef
 from eyechart.report.load import load_results
 from eyechart.report.page.payload import make_payload
 from eyechart.run import evaluate
+from eyechart.tasks.questions.blind import Swap
+from eyechart.types import Message
 from support.vlm_data import image_cell, write_benchmark
 
 MODEL = """
@@ -92,6 +95,29 @@ def test_swapped_images_are_those_of_another_question_each_once(place):
     shown = [seen for seen, _ in heard(place)]
     assert sorted(shown[:20]) == sorted(shown[20:])  # all images, in other places
     assert swapped.metrics["accuracy"] < seeing.metrics["accuracy"]
+
+
+def shows(*numbers):
+    """Make the prompt of a question with these images."""
+    return (Message("user", (*(ImageRef(f"{n}", data=b"image %d" % n) for n in numbers), "What differs?")),)
+
+
+def images_in(prompt):
+    return [int(part.source) for message in prompt for part in message.parts if isinstance(part, ImageRef)]
+
+
+def test_a_question_with_several_images_is_shown_none_of_its_own():
+    prompts = [shows(0, 1), shows(2, 3), shows(0, 1), shows(3, 4, 3)]
+    swap = Swap(prompts)
+
+    swapped = [images_in(swap(prompt)) for prompt in prompts]
+
+    assert swapped == [[2, 3], [4, 0], [2, 3], [0, 1, 0]]
+
+
+def test_a_question_that_shows_every_image_cannot_be_swapped():
+    with pytest.raises(UsageError, match="all images"):
+        Swap([shows(0, 1), shows(0)])(shows(0, 1))
 
 
 def test_a_run_without_the_switch_has_no_control(place):

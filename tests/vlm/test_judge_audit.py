@@ -147,6 +147,7 @@ def test_people_are_a_judge_of_judges(run, tmp_path):
     [
         ("index,correct\n99,1\n", "no question with the index '99'"),
         ("index,correct\n5,1\n5,0\n", "two verdicts"),
+        ("index,correct\n", "holds no verdict"),
         ("index,correct\n5,maybe\n", "is not a score"),
         ("index,correct\n5,7\n", "7 is no verdict"),
         ("index,verdict\n5,1\n", "no column 'correct'"),
@@ -244,6 +245,24 @@ def test_reasoning_is_kept_apart_and_an_answer_that_was_cut_is_none(lmu_data, tm
         length,
         False,
     )
+
+
+def test_a_thought_without_an_end_is_reasoning_that_was_cut(lmu_data, tmp_path):
+    write_benchmark(lmu_data / "Pets.tsv", [{"index": 0, "question": "q?", "A": "cat", "B": "dog", "answer": "A"}])
+
+    with OpenAIServer(answer=lambda body: "<think>A") as server:
+        [result] = evaluate(
+            dataset=["Pets"],
+            model=["test-model"],
+            model_type="api",
+            output=str(tmp_path / "r.json"),
+            min_success=0.0,
+            questions={"api_base": server.api_base},
+        )
+
+    [record] = result.iter_records()
+    assert (record["prediction"], record["thinking"], record["rule"], record["correct"]) == ("", "A", "cut", 0)
+    assert result.details["thinking"] == {"answers": 1, "mean_chars": 1, "max_chars": 1, "cut": 1}
 
 
 def test_predictions_of_other_tools_carry_no_finish_reason_and_are_read_as_they_are(lmu_data, tmp_path):

@@ -71,6 +71,13 @@ def test_a_word_can_be_the_verdict(tmp_path):
         ('[choice]\ntemplate = "{prediction}"\nreads = "options"\n', "kind of reply"),
         ('[grade]\ntemplate = "{prediction}"\nreads = "word"\n', "needs words"),
         ('choice = "x"\n', "is no table"),
+        ('[choice]\ntemplate = "{prediction}"\nreads = ["option"]\n', "kind of reply"),
+        ('[choice]\ntemplate = "{prediction}"\nreads = "yes_no"\n', "is read as option"),
+        ('[choice]\ntemplate = "{prediction}"\ntries = "often"\n', "tries = 'often'"),
+        ('[choice]\ntemplate = "{prediction}"\ntries = 0\n', "tries = 0"),
+        ('[grade]\ntemplate = "{prediction}"\nhighest = "ten"\n', "highest = 'ten'"),
+        ('[grade]\ntemplate = "{prediction}"\nreads = "word"\nwords = "yes"\n', "words = 'yes'"),
+        ('[grade]\ntemplate = "{prediction}"\nreads = "word"\nwords = {good = 5}\n', "words ="),
     ],
 )
 def test_a_file_that_is_none_is_refused(tmp_path, text, message):

@@ -29,7 +29,9 @@ _WORDS = re.compile(r"[^\W\d_]+(?:[\s'-]+[^\W\d_]+)*")
 _SEPARATORS = re.compile(r"[,;]|\\cup(?![a-z])|(?<![a-z\\])(?:or|and)(?![a-z])")
 _RELATIONS = {r"\leq": "<=", r"\le": "<=", r"\geq": ">=", r"\ge": ">=", r"\lt": "<", r"\gt": ">"}
 _RELATION = re.compile(r"<=|>=|[<>=]")
-_NAME = re.compile(r"\\?[a-z]+'?(?:_\{?\w+\}?)?(?:\([a-z]\))?")
+_NAME = re.compile(r"(?:m?\s*\\angle\s*)?\\?[a-z]+'?(?:_\{?\w+\}?)?(?:\([a-z]\))?")
+_LOOSE_SPACE = re.compile(r"(?<!\d)\s+|\s+(?!\d)")
+"""Space that says nothing; between digits it does: 1 1/2."""
 _BRACKETS = {("(", ")"), ("[", "]"), ("(", "]"), ("[", ")"), (r"\{", r"\}"), ("{", "}")}
 
 
@@ -85,7 +87,7 @@ def math_value(text: str) -> Number:
 def _same(left: str, right: str, depth: int = 0) -> bool:
     """Compare two plain texts: as words, lists, relations, ratios, then as expressions."""
     left, right = _unwrapped(left), _unwrapped(right)
-    if left == right:
+    if _LOOSE_SPACE.sub("", left) == _LOOSE_SPACE.sub("", right):
         return True
     if depth > 3 or _WORDS.fullmatch(left) or _WORDS.fullmatch(right):
         return False
@@ -166,7 +168,17 @@ def _items(text: str) -> _Items | None:
     if r"\pm" in text and not _top_level(text):
         return _bounded(("", ""), [text.replace(r"\pm", sign) for sign in "+-"])
     found = _top_level(text)
-    return _bounded(("", ""), found) if found else None
+    return _bounded(("", ""), found) if found else _chain(_relations(text))
+
+
+def _chain(text: str) -> _Items | None:
+    """Return the terms of an inequality such as 1 < x < 3 from the smallest on, with its signs as brackets."""
+    terms, signs = _RELATION.split(text), _RELATION.findall(text)
+    if len(signs) < 2 or "=" in signs or len({sign[0] for sign in signs}) > 1:
+        return None
+    if signs[0][0] == ">":
+        terms, signs = terms[::-1], [sign.replace(">", "<") for sign in signs[::-1]]
+    return _bounded(("(", " ".join(signs)), terms)
 
 
 def _bounded(brackets: tuple[str, str], parts: Sequence[str]) -> _Items | None:

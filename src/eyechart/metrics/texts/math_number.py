@@ -11,6 +11,7 @@ Number = Fraction | float | complex
 _MAX_BITS = 4096
 _MAX_EXPONENT = 512
 _MAX_FACTORIAL = 200
+CONSTANTS = {r"\pi": math.pi, "e": math.e}
 _TRIGONOMETRIC = {"sin", "cos", "tan", "cot", "sec", "csc"}
 _CALLS: Mapping[str, Callable[[complex], complex]] = {
     "sin": cmath.sin, "cos": cmath.cos, "tan": cmath.tan, "ln": cmath.log, "exp": cmath.exp,
@@ -30,7 +31,7 @@ def value_of(tree: Tree, symbols: Mapping[str, float], percent: Fraction, *, tri
     if kind == "num":
         return _checked(parts[0])
     if kind == "sym":
-        return math.pi if parts[0] == r"\pi" else symbols[parts[0]]
+        return CONSTANTS[parts[0]] if parts[0] in CONSTANTS else symbols[parts[0]]
     if kind == "call":
         inner = value_of(parts[1], symbols, percent, trigonometric=parts[0] in _TRIGONOMETRIC)
         return _real(_CALLS[parts[0]](complex(inner)))
@@ -111,7 +112,7 @@ def _checked(value: Number, bits: int = _MAX_BITS) -> Number:
 def symbols_of(tree: Tree) -> set[str]:
     """Return the names of a tree's symbols."""
     if tree[0] == "sym":
-        return set() if tree[1] == r"\pi" else {tree[1]}
+        return {tree[1]} - CONSTANTS.keys()
     return {name for part in tree[1:] if isinstance(part, tuple) for name in symbols_of(part)}
 
 

@@ -12,6 +12,8 @@ from eyechart.scorers.judging.replies import READERS
 from eyechart.types import digest_json
 
 _FIELD = re.compile(r"\{([A-Za-z_][A-Za-z0-9_ -]*)\}")
+TRIES_APART = 100
+"""The repeats of a judge are numbered by this in the store, so that their tries never meet."""
 
 
 def option_block(options: Mapping[str, str]) -> str:

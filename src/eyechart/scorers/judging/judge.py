@@ -8,7 +8,7 @@ from typing import Any
 
 from eyechart.errors import ModelError
 from eyechart.metrics.cells import Row
-from eyechart.scorers.judging.forms import JudgeForm
+from eyechart.scorers.judging.forms import TRIES_APART, JudgeForm
 from eyechart.scorers.judging.prompts import JudgePrompts
 from eyechart.types import Answer, Message, Prompt
 
@@ -20,8 +20,6 @@ CUT = "length"
 """The finish reason of a reply that was cut: what a judge would have ended with is not known."""
 WARMER, WARMEST = 0.5, 1.0
 """By how much the temperature rises from try to try, and how far: a repeated request would get the same reply."""
-TRIES_APART = 100
-"""The repeats of a judge are numbered by this in the store, so that their tries never meet."""
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ Generate = Callable[[Iterable[Prompt]], Iterable[tuple[str, Answer]]]
 Build = Callable[[Record], Any]
 CUT = "length"
 """The finish reason of an answer that was cut at the longest answer."""
+_THINKING = "<think>"
 FAILED_ROW = {"prediction": "", "finish_reason": "failed"}
 """What stands in a row to which there is no answer."""
 
@@ -169,6 +170,7 @@ class Questioner:
     def _answered(self, row: Record, answers: Sequence[Answer], *, dialogue: bool) -> dict[str, Any]:
         """Put what was said beside the cells; the replies of a dialogue as the list literal that tables hold."""
         prompt, images = self.prompts[as_text(row["index"])]
+        answers = [_unended_apart(answer) for answer in answers]
         texts = [answer.text for answer in answers]
         thinking = "\n".join(answer.thinking for answer in answers if answer.thinking)
         return {
@@ -249,3 +251,14 @@ def history(users: Sequence[Message], said: Sequence[Answer]) -> Iterator[Messag
         yield user
         yield Message("assistant", (answer.text,))
     yield users[-1]
+
+
+def _unended_apart(answer: Answer) -> Answer:
+    """Take a thought that never ended for reasoning that was cut, whatever its letters would be read as.
+
+    Of models that give no finish reason nothing is known: what they say stays as it is.
+    """
+    said = answer.text.lstrip()
+    if not answer.finish_reason or not said.startswith(_THINKING):
+        return answer
+    return replace(answer, text="", thinking=said.removeprefix(_THINKING).strip(), finish_reason=CUT)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
+from itertools import cycle, islice
 from typing import Any
 
 from eyechart.errors import UsageError
@@ -13,6 +14,7 @@ from eyechart.types import Message
 NO_IMAGES, SWAPPED = "no_images", "swapped"
 WORDS = {NO_IMAGES: "blind", SWAPPED: "swapped"}
 """What the results of a control are called, by its setting."""
+_ADVICE = "Use --blind without a value: no image is shown then."
 
 
 def controls_of(settings: Mapping[str, Any], wanted: str) -> dict[str, dict[str, Any]]:
@@ -28,30 +30,45 @@ def without_images(messages: Iterable[Message]) -> tuple[Message, ...]:
 
 
 class Swap:
-    """Gives each image's place to the next other image of the benchmark, the last one's to the first."""
+    """Gives the places of a question's images to the next images of the benchmark that it does not show itself."""
 
     def __init__(self, prompts: Iterable[Iterable[Message]]) -> None:
-        images: dict[bytes, ImageRef] = {}
+        self._images: dict[bytes, ImageRef] = {}
         for prompt in prompts:
-            for part in (part for message in prompt for part in message.parts):
-                if isinstance(part, ImageRef):
-                    images.setdefault(part.digest(), part)
-        if len(images) < 2:
+            self._images |= {name: image for name, image in _images_of(prompt).items() if name not in self._images}
+        if len(self._images) < 2:
             raise UsageError(
-                "--blind swapped shows each question another image, but there is only one.",
-                advice="Use --blind without a value: no image is shown then.",
+                "--blind swapped shows each question another image, but there is only one.", advice=_ADVICE
             )
-        names = list(images)
-        self._next = {name: images[other] for name, other in zip(names, [*names[1:], names[0]], strict=True)}
+        self._names = list(self._images)
+        self._places = {name: place for place, name in enumerate(self._names)}
 
     def __call__(self, messages: Iterable[Message]) -> tuple[Message, ...]:
-        """Return a prompt with other images in the places of its own."""
+        """Return a prompt with other images in the places of its own: as many different ones, if there are.
+
+        Raises:
+            UsageError: If it shows every image of the benchmark itself.
+        """
+        prompt = tuple(messages)
+        own = _images_of(prompt)
+        instead = dict(zip(own, cycle(self._others(own)), strict=False))
+        if len(instead) < len(own):
+            raise UsageError("--blind swapped: a question shows all images that there are itself.", advice=_ADVICE)
         return tuple(
             replace(
                 message,
-                parts=tuple(
-                    self._next[part.digest()] if isinstance(part, ImageRef) else part for part in message.parts
-                ),
+                parts=tuple(instead[part.digest()] if isinstance(part, ImageRef) else part for part in message.parts),
             )
-            for message in messages
+            for message in prompt
         )
+
+    def _others(self, own: Collection[bytes]) -> list[ImageRef]:
+        """Return as many images as there are, from the first of them on, that are none of them."""
+        start = self._places[next(iter(own))] if own else 0
+        ring = (self._names[(start + step) % len(self._names)] for step in range(len(self._names)))
+        return [self._images[name] for name in islice((name for name in ring if name not in own), len(own))]
+
+
+def _images_of(messages: Iterable[Message]) -> dict[bytes, ImageRef]:
+    parts = (part for message in messages for part in message.parts)
+    return {part.digest(): part for part in parts if isinstance(part, ImageRef)}

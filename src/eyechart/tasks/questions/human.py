@@ -41,6 +41,8 @@ def read_verdicts(path: str, answers: Mapping[str, str]) -> dict[str, float]:
     for column in ("index", "correct"):
         if column not in table:
             raise DataError(f"{path} has no column {column!r}.", advice="It needs index and correct.")
+    if not table.rows:
+        raise DataError(f"{path} holds no verdict.", advice="A row for each answer that somebody judged.")
     found: dict[str, float] = {}
     for row in table.rows:
         index = as_text(row["index"])
