@@ -15,7 +15,7 @@ from pathlib import Path
 from eyechart.io.files import cache_root
 
 EXTRAS = {
-    "open_clip": "open_clip",
+    "open_clip": "open-clip",
     "transformers": "transformers",
     "sentence_transformers": "sentence-transformers",
     "ray": "ray",
@@ -74,7 +74,7 @@ def _extras() -> Iterator[Finding]:
 
 def _torch() -> Iterator[Finding]:
     if find_spec("torch") is None:
-        yield Finding("torch", "missing", "not installed", "pip install 'eyechart[open_clip]'")
+        yield Finding("torch", "missing", "not installed", "pip install 'eyechart[open-clip]'")
         return
     try:
         import torch

@@ -25,7 +25,7 @@ from support.zoo import TEXTS, load
 @pytest.mark.parametrize(
     ("family", "library", "line"),
     [
-        ("open_clip", "open_clip", "pip install 'eyechart[open_clip]'"),
+        ("open_clip", "open_clip", "pip install 'eyechart[open-clip]'"),
         ("transformers", "transformers", "pip install 'eyechart[transformers]'"),
         ("internvl", "sentencepiece", "pip install 'eyechart[transformers]'"),
         ("sentence-transformers", "sentence_transformers", "pip install 'eyechart[sentence-transformers]'"),

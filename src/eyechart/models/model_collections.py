@@ -41,5 +41,5 @@ def collection_names() -> list[str]:
 def expand_collection(name: str) -> list[tuple[str, str]] | None:
     """Return the models of a collection, or None if there is no such collection."""
     if name in EVERYTHING:
-        return list(import_extra("open_clip", "open_clip").list_pretrained())
+        return list(import_extra("open_clip", "open-clip").list_pretrained())
     return list(COLLECTIONS[name]) if name in COLLECTIONS else None

@@ -190,7 +190,7 @@ def _unknown(asked: _Asked) -> UsageError:
     names = [EMBEDDED, *open_clip_names()] if asked.role == "encoder" else OWN_GENERATORS.names()
     advice = f"If a library knows it, name the library with --model_type: {', '.join(known.names())}."
     if find_spec("open_clip") is None:
-        advice += " The names of open_clip need: pip install 'eyechart[open_clip]'"
+        advice += " The names of open_clip need: pip install 'eyechart[open-clip]'"
     return unknown_name("model", asked.name, names, advice=advice)
 
 

@@ -50,7 +50,7 @@ def save(classes: Vectors, path: Path, model: str, classnames: Sequence[str]) ->
 
 def save_torch(classes: Vectors, path: Path) -> None:
     """Write the class vectors as CLIP_benchmark does."""
-    torch = import_extra("torch", "open_clip")
+    torch = import_extra("torch", "open-clip")
     stream = io.BytesIO()
     torch.save(torch.from_numpy(np.ascontiguousarray(classes.T)), stream)
     write_atomic(path, stream.getvalue())
@@ -115,7 +115,7 @@ def _read_safetensors(path: Path) -> tuple[Vectors, dict[str, Any]]:
 
 def _read_torch(path: Path) -> tuple[Vectors, dict[str, Any]]:
     """Read a tensor with one column per class; nothing else that a pickle may hold is made."""
-    torch = import_extra("torch", "open_clip")
+    torch = import_extra("torch", "open-clip")
     try:
         columns = torch.load(path, map_location="cpu", weights_only=True)
     except LOAD_ERRORS as error:

@@ -29,7 +29,7 @@ def evaluate(
     """Return Bleu_1 to Bleu_4, ROUGE_L and CIDEr; METEOR and SPICE too where Java and their tools are."""
     import torch
 
-    decode = import_extra("open_clip.tokenizer", "open_clip")._tokenizer.decode
+    decode = import_extra("open_clip.tokenizer", "open-clip")._tokenizer.decode
     captions: list[str] = []
     references: list[list[str]] = []
     for images, texts in dataloader:

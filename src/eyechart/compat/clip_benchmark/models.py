@@ -34,7 +34,7 @@ def load_open_clip(
 ) -> Parts:
     """Load a model of open_clip. Weights are never unpickled as code, and activations are those of the weights."""
     spec = _spec("open_clip", model_name, pretrained, cache_dir)
-    if model_name in open_clip_names() or model_name not in import_extra("open_clip", "open_clip").list_models():
+    if model_name in open_clip_names() or model_name not in import_extra("open_clip", "open-clip").list_models():
         OpenClipFamily().check(spec)  # an architecture that the script has added itself is known to the library alone
     model, transform, tokenizer, notes = load_parts(spec)
     for note in notes:

@@ -72,7 +72,7 @@ class OpenClipFamily:
     def check(self, spec: ModelSpec) -> None:
         """Refuse an unknown architecture or tag and a missing checkpoint."""
         if find_spec("open_clip") is None:
-            raise missing_extra("open_clip", "open_clip")
+            raise missing_extra("open_clip", "open-clip")
         if spec.name.startswith(HUB):
             return
         folder = folder_of(spec.name)

@@ -22,7 +22,7 @@ def peer_draw(labels: Ints, k: int, seed: int, names: Sequence[str] = ()) -> Int
     model before it draws, and takes other images with every model.
     """
     check_shots(labels, k, names)
-    torch = import_extra("torch", "open_clip")
+    torch = import_extra("torch", "open-clip")
     order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed)).numpy()
     if k < 1:
         return np.asarray(order)

@@ -43,7 +43,7 @@ class LinearProbe(Probe):
         """Refuse to start without torch."""
         super().check(info, settings)
         if find_spec("torch") is None:
-            raise missing_extra("torch", "open_clip")
+            raise missing_extra("torch", "open-clip")
 
     def learn(self, train: Features, val: Features | None, settings: Mapping[str, Any], device: str) -> Learned:
         """Search weight decay if there is something to search on, then train the layer that is scored."""
