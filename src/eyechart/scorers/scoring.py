@@ -120,7 +120,7 @@ def score_rows(
         DataError: If a row cannot be scored.
     """
     scorer = scorer_of(benchmark, extractor)
-    check_scoring(scorer, judged=bool(judges))
+    _check_way(scorer, judged=bool(judges))
     _check_rows(scorer, rows)
     try:
         prepared = [turn for row in rows for turn in scorer.prepare(row)]
@@ -145,12 +145,16 @@ def _by_rule(scorer: Scorer, row: Row) -> Score:
 
 
 def check_scoring(scorer: Scorer, *, judged: bool) -> None:
-    """Refuse what cannot be scored this way, before anything is asked."""
+    """Refuse what cannot be scored this way, before anything is asked: the published file may have no answers."""
+    if not scorer.benchmark.answers:
+        raise _no_answers(scorer.benchmark.name)
+    _check_way(scorer, judged=judged)
+
+
+def _check_way(scorer: Scorer, *, judged: bool) -> None:
     benchmark = scorer.benchmark
     if scorer.extractors and scorer.extractor not in scorer.extractors:
         raise unknown_name("extractor", scorer.extractor, scorer.extractors)
-    if not benchmark.answers:
-        raise _no_answers(benchmark.name)
     if benchmark.needs_judge and not judged:
         raise UsageError(
             f"{benchmark.name} can only be scored by a judge.",
