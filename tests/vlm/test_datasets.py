@@ -413,3 +413,18 @@ def test_a_metric_cannot_be_chosen_for_what_has_its_own(lmu_data):
 
     with pytest.raises(UsageError, match="cannot be chosen"):
         vlm.build_dataset("Pets", metric="anls")
+
+
+def test_yes_no_numbers_come_as_a_frame_with_a_line_for_each_split(lmu_data, tmp_path):
+    rows = [
+        {"index": i, "question": f"Is it {i}?", "answer": "Yes" if i % 2 else "No", "category": "ab"[i // 2]}
+        for i in range(4)
+    ]
+    write_benchmark(lmu_data / "POPE.tsv", rows)
+    dump([{**row, "prediction": "Yes"} for row in rows], tmp_path / "m_POPE.xlsx")
+
+    frame = vlm.ImageYORNDataset("POPE").evaluate(str(tmp_path / "m_POPE.xlsx"))
+
+    assert list(frame.columns) == ["split", "Overall", "acc", "precision", "recall"]
+    assert list(frame["split"]) == ["Overall", "a", "b"]
+    assert list(frame["acc"]) == [50.0, 50.0, 50.0]

@@ -40,7 +40,7 @@ def seconds_each(server, data, count, concurrency, monkeypatch):
     monkeypatch.setenv("EYECHART_CACHE", str(cache))
     start = time.perf_counter()
     [result] = run_task(caption_config(server, data, limit=count, concurrency=concurrency))
-    assert result.details["asked"] == count
+    assert result.details["spent"]["model"]["asked"] == count
     return (time.perf_counter() - start) / count
 
 

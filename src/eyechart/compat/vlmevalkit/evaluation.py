@@ -65,7 +65,17 @@ def evaluate_file(table: QuestionTable, benchmark: QuestionBenchmark, eval_file:
     for notice in scored.left_out:
         warnings.warn(notice.message, stacklevel=2)
     _write(scored, eval_file)
-    return to_frame(RowTable(scored.table)) if isinstance(scored.table, list) else scored.table
+    table = _as_lines(scored.table) if benchmark.kind == "Y/N" else scored.table
+    return to_frame(RowTable(table)) if isinstance(table, list) else table
+
+
+def _as_lines(table: Any) -> Any:
+    """Return the numbers of yes/no questions as the original has them: a line, or a line for each split."""
+    if not isinstance(table, Mapping):
+        return table
+    if all(isinstance(part, Mapping) for part in table.values()):
+        return [{"split": name, **part} for name, part in table.items()]
+    return [dict(table)]
 
 
 def make_judge(settings: Mapping[str, Any]) -> Judge | None:
