@@ -81,7 +81,7 @@ def test_its_captions_are_those_of_the_same_model_on_this_machine(here, server, 
     ]
     assert result.facts["conversion_successful"] is True
     assert [row["text"] for row in rows] == [answer.text for answer in expected]
-    assert result.details["completion_tokens"] >= 4 * 8
+    assert result.details["spent"]["model"]["completion_tokens"] >= 4 * 8
 
 
 @pytest.mark.slow
