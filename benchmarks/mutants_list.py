@@ -27,8 +27,8 @@ MUTANTS = [
     Mutant(
         "run: skips whatever is there",
         "run.py",
-        "    if done is not None:\n        return JobReport(job, result=done, skipped=True)",
-        "    if True:\n        return JobReport(job, result=done, skipped=True)",
+        "    if done is not None:\n        return JobReport(job, result=done,",
+        "    if True:\n        return JobReport(job, result=done,",
         CORE,
     ),
     Mutant(
@@ -143,9 +143,9 @@ MUTANTS = [
     Mutant(
         "api: an error with a status of success is an answer",
         "api/transport.py",
-        "        if is_error(value):",
-        "        if is_error({}):",
-        "tests/api/test_flow.py",
+        "        if failed is not None:",
+        "        if False:",
+        "tests/api/test_flow.py tests/workflow/test_hostile_server.py",
     ),
     Mutant(
         "datasets: a query means its own image only",
@@ -163,10 +163,10 @@ MUTANTS = [
     ),
     Mutant(
         "tasks: pass@k with replacement",
-        "tasks/questions/outcome.py",
-        "1 - math.comb(n - c, k) / math.comb(n, k)",
-        "1 - (1 - c / n) ** k",
-        "tests/vlm",
+        "metrics/several_answers.py",
+        "1 - comb(n - right, k) / comb(n, k)",
+        "1 - (1 - right / n) ** k",
+        "tests/metrics/test_several_answers.py",
     ),
     Mutant(
         "tasks: the interval of a text metric ends at 1",
