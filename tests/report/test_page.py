@@ -32,9 +32,7 @@ def record_copies(page):
 
 def open_benchmark(watched, report, name):
     page = watched.open(report)
-    page.locator("#matrix thead a.dataset", has_text=re.compile(f"^{name}$")).first.click()
-    page.wait_for_selector("main .crumb")
-    return page
+    return watched.follow(page.locator("#matrix thead a.dataset", has_text=re.compile(f"^{name}$")).first)
 
 
 def shown_numbers(page, column):
@@ -84,7 +82,7 @@ def test_where_lower_is_better_the_smallest_number_is_best_and_comes_first(watch
     shades = cells.evaluate_all("nodes => nodes.map((node) => Number(node.style.getPropertyValue('--t')))")
     assert (shades[0], shades[-1]) == (1, 0)
     assert "↓ lower is better" in page.locator(".legend").inner_text()
-    page.locator("#matrix thead a.dataset").first.click()
+    watched.follow(page.locator("#matrix thead a.dataset").first)
     page.locator("main .toolbar").first.get_by_label("Metric").select_option(label="ece")
     page.locator(".chart .value").first.wait_for()
     plotted = [float(text) for text in page.locator(".chart").first.locator(".value").all_text_contents()]
@@ -188,7 +186,8 @@ def test_what_a_model_has_not_seen_is_neither_right_nor_taken_for_anything(watch
 
     page.locator(".cards .card button").first.click()
 
-    assert page.locator("dialog tbody tr", has_text="blind").locator("td").all_inner_texts() == ["\u2013", "not judged"]
+    cells = page.locator("dialog tbody tr", has_text="blind").locator("td")
+    expect(cells).to_have_text(["\u2013", "not judged"])
 
 
 def test_copying_works_without_the_clipboard_interface(watched, report):
@@ -273,7 +272,7 @@ def test_a_sample_opens_with_what_every_model_said_and_steps_on(watched, report)
     first = page.locator("dialog h2").inner_text()
 
     assert "True class" in page.locator("dialog").inner_text()
-    assert page.locator("dialog tbody tr").count() == 6
+    expect(page.locator("dialog tbody tr")).to_have_count(6)
     page.locator("dialog").get_by_role("button", name="Next").click()
 
     assert page.locator("dialog h2").inner_text() != first
@@ -312,12 +311,12 @@ def test_retrieval_shows_query_what_was_found_and_where_the_target_was(watched, 
 
     dialog = page.locator("dialog")
     assert "The right image is at rank" in dialog.inner_text()
-    assert dialog.locator("ol.found li").count() == 5
+    expect(dialog.locator("ol.found li")).to_have_count(5)
 
 
 def test_questions_show_options_answer_and_the_rule_that_decided(watched, answers_report):
     page = watched.open(answers_report)
-    page.locator("#matrix thead a.dataset", has_text="flags").click()
+    watched.follow(page.locator("#matrix thead a.dataset", has_text="flags"))
     page.locator(".samples").get_by_label("Show").select_option("all")
 
     page.locator(".cards .card button").first.click()
@@ -329,7 +328,7 @@ def test_questions_show_options_answer_and_the_rule_that_decided(watched, answer
 
 def test_an_answer_that_is_half_right_says_how_much(watched, answers_report):
     page = watched.open(answers_report)
-    page.locator("#matrix thead a.dataset", has_text="descriptions").click()
+    watched.follow(page.locator("#matrix thead a.dataset", has_text="descriptions"))
     page.locator("#model-detail").get_by_label("Model").select_option(label="support.chart_models:BlurredVLM")
 
     page.locator(".cards .card button").last.click()
@@ -351,7 +350,7 @@ def test_several_labels_show_their_scores(watched, report):
     page.locator(".cards .card button").first.click()
 
     assert "True classes" in page.locator("dialog").inner_text()
-    assert page.locator("dialog ol.bars li").count() == 5
+    expect(page.locator("dialog ol.bars li")).to_have_count(5)
 
 
 def test_two_models_are_compared_and_can_be_swapped(watched, report):
@@ -378,7 +377,7 @@ def test_a_number_over_fewer_samples_than_listed_says_so(watched, report):
     assert "lost samples: 1 failed" in cell.get_attribute("title")
     assert "6 results with lost samples" in page.locator(".notices summary").inner_text()
     assert "* with lost samples" in page.locator(".legend").inner_text()
-    page.goto(page.url.partition("#")[0] + "#/compare")
+    watched.open(report, "#/compare")
     assert "1 failed" in page.locator("tbody tr", has_text="harbour").inner_text()
 
 
@@ -406,7 +405,7 @@ def test_the_theme_can_be_chosen_and_survives_a_reload(watched, report):
     assert page.locator("html").get_attribute("data-theme") == "dark"
 
     page.reload()
-    page.wait_for_selector("main h1")
+    watched.drawn()
 
     assert page.locator("html").get_attribute("data-theme") == "dark"
 
@@ -442,7 +441,7 @@ def test_no_view_is_wider_than_the_window(watched, report, published_report, wid
 
 def test_a_benchmark_with_a_control_says_what_the_images_add(watched, control_report):
     page = watched.open(control_report)
-    page.locator("#matrix thead a.dataset").first.click()
+    watched.follow(page.locator("#matrix thead a.dataset").first)
     section = page.locator("section.blind")
 
     cells = section.locator("tbody tr").first.locator("td").all_inner_texts()

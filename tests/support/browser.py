@@ -68,7 +68,17 @@ class Watched:
     def open(self, path: Path, view: str = "#/"):
         """Open a file at one of its views and wait until it is drawn."""
         self.page.goto(f"file://{path}{view}")
-        self.page.wait_for_selector("main h1")
+        return self.drawn()
+
+    def follow(self, link):
+        """Click a link to another view and wait until that view is drawn."""
+        link.click()
+        return self.drawn()
+
+    def drawn(self):
+        """Wait until the page shows the view that its address names: reading before is a matter of luck."""
+        view = json.dumps(self.page.evaluate("location.hash"))
+        self.page.wait_for_selector(f"main[data-view={view}]")
         return self.page
 
     def fresh(self) -> None:

@@ -36,6 +36,7 @@ async function show({ first = false } = {}) {
     main.focus({ preventScroll: true });
     scrollTo(0, 0);
   }
+  main.dataset.view = location.hash; // tells whoever drives the page that this view is complete
 }
 
 function drawNav(current) {
