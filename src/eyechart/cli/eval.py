@@ -7,6 +7,8 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from shutil import get_terminal_size
+from textwrap import fill
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -52,6 +54,21 @@ def _start(args: argparse.Namespace, jobs: list[Job], session: Session) -> Itera
 
 def run(args: argparse.Namespace) -> int:
     """Plan, run, and show a table."""
+    from eyechart.io.hub_cache import asking_nothing
+
+    _check_engine(args)
+    with asking_nothing(wanted=args.offline):
+        return _run(args)
+
+
+def _say(line: str) -> None:
+    """Write a line for people, as wide as the terminal."""
+    write_message(
+        fill(line, get_terminal_size().columns, break_long_words=False, break_on_hyphens=False) + "\n", sys.stderr
+    )
+
+
+def _run(args: argparse.Namespace) -> int:
     from eyechart.cli.show import MOST, show_profiles, show_reports
     from eyechart.config import make_config
     from eyechart.datasets.registry import OpenDatasets
@@ -60,10 +77,9 @@ def run(args: argparse.Namespace) -> int:
     from eyechart.plan import plan_jobs
     from eyechart.session import Session
 
-    _check_engine(args)
     config = make_config(settings_of(args))
     datasets = OpenDatasets()
-    jobs = plan_jobs(config, lambda line: write_message(f"{line}\n", sys.stderr), datasets)
+    jobs = plan_jobs(config, _say, datasets)
     if args.distributed:
         from eyechart.engine.ranks import rank_and_size, share_of
 
