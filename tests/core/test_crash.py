@@ -204,7 +204,7 @@ def test_a_file_system_that_fails_while_a_dataset_is_read_is_a_clear_error(tmp_p
     def fail(path):
         raise OSError(errno.ESTALE, "Stale file handle", str(path))
 
-    monkeypatch.setattr("eyechart.datasets.wds.tarshard.iter_groups", fail)
+    monkeypatch.setattr("eyechart.datasets.wds.tarshard.placed_groups", fail)
 
     reports = list(run_planned(jobs, config))
 
