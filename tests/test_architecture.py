@@ -20,7 +20,7 @@ ARROWS = {
     "languages": "errors io",
     "benchmarks": "",
     "demo": "",
-    "provenance": "errors",
+    "provenance": "__init__",
     "api": "errors io __init__",
     "metrics": f"{BELOW}",
     "stats": f"{BELOW} metrics",
