@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent / "src" / "eyechart"
 FILES = sorted(ROOT.rglob("*.py"))
-BELOW = "errors io types plugins languages demo"
+BELOW = "errors io types plugins languages benchmarks demo"
 """What every room stands on."""
 ARROWS = {
     "errors": "",
@@ -18,6 +18,7 @@ ARROWS = {
     "types": "errors io",
     "plugins": "errors",
     "languages": "errors io",
+    "benchmarks": "",
     "demo": "",
     "provenance": "__init__",
     "api": "errors io __init__",

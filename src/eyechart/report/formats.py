@@ -69,8 +69,20 @@ def matrix(table: ResultTable, columns: Sequence[Column], *, how: str = "plain",
     leaders = [best_of(values, lower=low) for values, low in zip((*numbers, mean.values), lower, strict=True)]
     best = frozenset((m, c + 1) for c, row in enumerate(leaders) for m in row)
     titles = [f"{table.benchmarks[column.benchmark].label} {metric_label(table, column)}" for column in columns]
-    note = [mean.describe(how, table), *_over_fewer(table, columns), *not_comparable(table, columns)]
+    note = [
+        mean.describe(how, table),
+        *_spellings(table, columns),
+        *_over_fewer(table, columns),
+        *not_comparable(table, columns),
+    ]
     return Grid(("model", *titles, AVERAGES[how][0]), rows, best, " ".join(note))
+
+
+def _spellings(table: ResultTable, columns: Sequence[Column]) -> list[str]:
+    """Say which names stand for one benchmark."""
+    found = {b: table.spellings(b) for b in dict.fromkeys(column.benchmark for column in columns)}
+    several = [f"{table.benchmarks[b].label}: {', '.join(names)}" for b, names in found.items() if len(names) > 1]
+    return [f"One benchmark under several names: {'; '.join(several)}."] if several else []
 
 
 def _over_fewer(table: ResultTable, columns: Sequence[Column]) -> list[str]:

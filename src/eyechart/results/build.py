@@ -60,6 +60,7 @@ def make_result(done: Done) -> Result:
             "kind": info.kind,
             "measures": done.measures,
             "source": info.source,
+            "benchmark": job.dataset.options.get("entry", ""),
             "prompts_digest": job.settings.get("prompts"),
             "n_classes": len(info.classnames) or None,
         },

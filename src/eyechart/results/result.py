@@ -32,7 +32,8 @@ class Result:
     details: Mapping[str, Any] = field(default_factory=dict)
     model_card: Mapping[str, Any] = field(default_factory=dict)
     data: Mapping[str, Any] = field(default_factory=dict)
-    """Dataset fingerprint, split, kind, source, digest of class names and templates."""
+    """Dataset fingerprint, split, kind, source, digest of class names and templates; ``benchmark``, the name of the
+    catalogue's entry that it was read as, "" for one's own data."""
     provenance: Mapping[str, Any] = field(default_factory=dict)
     job: Mapping[str, Any] = field(default_factory=dict)
     """What was run: settings, digest, and the identity of model, data and code at that time."""

@@ -15,6 +15,7 @@ async function benchmarkView(main, b, params) {
     `language ${benchmark.language}`,
     benchmark.split && `split ${benchmark.split}`,
     benchmark.n > 0 && count(benchmark.n, "sample"),
+    benchmark.spellings.length > 0 && `called ${benchmark.spellings.join(", ")} in the results`,
   ].filter(Boolean);
   replace(
     main,
