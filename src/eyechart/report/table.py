@@ -12,6 +12,7 @@ from eyechart.languages import canonical
 from eyechart.report.load import OURS, Found
 from eyechart.report.rows import ModelRow, name_rows
 from eyechart.results import Result
+from eyechart.results.numbers import is_fraction, level
 from eyechart.types import Metric
 
 
@@ -138,8 +139,7 @@ class ResultTable:
 
     def in_per_cent(self, column: Column) -> bool:
         """Tell whether a column's numbers are fractions, which people read as per cent."""
-        found = self.metrics_in(column).values()
-        return all(not metric.points and 0 <= metric.value <= 1 for metric in found)
+        return all(is_fraction(metric) for metric in self.metrics_in(column).values())
 
     def leader(self, column: Column) -> int | None:
         """Return the first model with the best value of a column."""
@@ -219,10 +219,8 @@ def lost_samples(result: Result) -> list[str]:
     for name in (*result.primary, *result.values):
         metric = result.values[name]
         if metric.if_wrong is not None and metric.if_right is not None:
-            return [
-                *lost,
-                f"{AS_WRONG}: {name} {metric.if_wrong:.4f} if all are wrong, {metric.if_right:.4f} if right",
-            ]
+            wrong, right = level(metric, metric.if_wrong), level(metric, metric.if_right)
+            return [*lost, f"{AS_WRONG}: {name} {wrong} if all are wrong, {right} if right"]
     return lost
 
 

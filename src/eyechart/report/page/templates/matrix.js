@@ -123,7 +123,7 @@ function matrixCell(m, column) {
       on: { click: () => openResult(m, column.b) },
     },
     h("span", { class: "number" }, number(value, 1, percent), (best || tied) && h("span", { class: "mark", role: "img", "aria-label": best ? "best" : "not separable from the best" }, best ? "●" : "○"), result.differs.length > 0 && h("span", { class: "mark", role: "img", "aria-label": `other ${result.differs.join(", ")}` }, "≠"), result.fewer.length > 0 && h("span", { class: "mark", role: "img", "aria-label": result.fewer.join(", ") }, "*")),
-    STATE.intervals && h("small", {}, from === null ? " " : `±${number((to - from) / 2, 1, percent)}`),
+    STATE.intervals && h("small", {}, from === null ? " " : reach(value, from, to, 1, percent)),
   );
 }
 
