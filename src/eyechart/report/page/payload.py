@@ -79,7 +79,9 @@ def make_payload(
         "averages": [{"key": key, "heading": heading, "how": how} for key, (heading, how) in AVERAGES.items()],
         "models": [describe_model(table, m) for m in range(len(table.models))],
         "benchmarks": [
-            describe_benchmark(table, b, gathered.marks) | {"form": gathered.chunks[b].get("form", "")}
+            describe_benchmark(table, b, gathered.marks)
+            | {"form": gathered.chunks[b].get("form", "")}
+            | {"images": len(gathered.chunks[b].get("samples", {}).get("thumbnails", ()))}
             for b in range(len(table.benchmarks))
         ],
         "results": [describe_result(table, m, b) for m, b in sorted(table.cells)],
