@@ -74,6 +74,7 @@ def make_result(done: Done) -> Result:
             "settings": dict(job.settings),
             "others": {part: without_secret_values(spec.what) for part, spec in job.others.items()},
             "on_error": job.on_error,
+            "model": job.model.name,
             "model_type": job.model.family,
             "reader": job.dataset.reader,
             "limit": job.dataset.limit,

@@ -46,7 +46,8 @@ class _Gathered:
     marks: dict[tuple[int, str], dict[str, Any]] = field(default_factory=dict)
     lines: dict[tuple[int, int], list[Difference]] = field(default_factory=dict)
     chunks: PackedValues = field(default_factory=PackedValues)
-    forms: list[str] = field(default_factory=list)
+    facts: list[dict[str, Any]] = field(default_factory=list)
+    """What the overview says of each chunk, which is packed."""
 
 
 def make_payload(
@@ -81,8 +82,7 @@ def make_payload(
         "averages": [{"key": key, "heading": heading, "how": how} for key, (heading, how) in AVERAGES.items()],
         "models": [describe_model(table, m) for m in range(len(table.models))],
         "benchmarks": [
-            describe_benchmark(table, b, gathered.marks) | {"form": gathered.forms[b]}
-            for b in range(len(table.benchmarks))
+            describe_benchmark(table, b, gathered.marks) | gathered.facts[b] for b in range(len(table.benchmarks))
         ],
         "results": [describe_result(table, m, b) for m, b in sorted(table.cells)],
         "ranking": (ranking := gathered.suite.ranking()) and asdict(ranking),
@@ -123,7 +123,8 @@ def _gather(table: ResultTable, benchmark: int, cache: RecordsCache, gathered: _
                 if line is not None:
                     gathered.lines.setdefault(pair, []).append(line)
     chunk = make_chunk(table.by_benchmark[benchmark], comparable, limits)
-    gathered.forms.append(chunk.get("form", ""))
+    images = len(chunk.get("samples", {}).get("thumbnails", ()))
+    gathered.facts.append({"form": chunk.get("form", ""), "images": images})
     gathered.chunks.append(chunk)
 
 
