@@ -12,7 +12,7 @@ from typing import Any
 from eyechart.config import Config
 from eyechart.datasets.catalogue import load_catalogue, user_files
 from eyechart.datasets.registry import OpenDatasets
-from eyechart.datasets.resolve import TABLES, resolve_dataset
+from eyechart.datasets.resolve import OTHER_FILES, TABLES, resolve_dataset
 from eyechart.errors import DataError, LanguageError, UsageError, unknown_name
 from eyechart.like import OWN, STYLES
 from eyechart.models.family import Family
@@ -247,7 +247,9 @@ def dataset_names(config: Config) -> list[str]:
     catalogue = load_catalogue(user_files(config.catalogue))
 
     def known(name: str) -> bool:
-        return Path(name).suffix in TABLES or name in catalogue.collections or catalogue.find(name) is not None
+        form = Path(name).suffix.lower()
+        named = name in catalogue.collections or catalogue.find(name) is not None
+        return form in TABLES or form in OTHER_FILES or named
 
     entries = list_entries(config.dataset, known)
     return list(dict.fromkeys(name for entry in entries for name in catalogue.expand(entry)))
