@@ -20,6 +20,8 @@ from eyechart.io.terminal import write_message
 
 LEFT_OPEN = argparse.SUPPRESS
 """The default of flags that are filled in later, by ``--like`` or by `Config`: only then is it known who gave them."""
+CLIP_BENCHMARK = "clip_benchmark"
+"""The program under whose name its own defaults hold."""
 _TRUE = ("1", "true", "yes", "on")
 _FALSE = ("0", "false", "no", "off")
 
@@ -108,7 +110,7 @@ def _how(parser: argparse.ArgumentParser) -> None:
     add("--on-error", "--on_error", dest="on_error", default="fail", choices=["fail", "skip"], help="broken images")
     add("--min-success", "--min_success", type=float, help="share of samples that must not be lost, else exit code 1")
     add("--seed", type=int, default=0, help="seed of everything random")
-    add("--quiet", action="store_true", help="print errors only: no progress, no table, no notes")
+    add("--quiet", action="store_true", help="print the table and errors only: no progress, no notes")
     add("--profile", action="store_true", help="show where the time went (it is in every result)")
     add("--verbose", action="store_true", help=argparse.SUPPRESS)
     add("--not", dest="negated", choices=["quiet"], help=argparse.SUPPRESS)
@@ -246,6 +248,7 @@ def option_of(text: str) -> tuple[str, Any]:
 
 _NOT_SETTINGS = {
     "command",
+    "program",
     "profile",
     "quiet",
     "verbose",
@@ -308,11 +311,12 @@ def _start(args: argparse.Namespace, jobs: list[Job], session: Session) -> Itera
 
 def run(args: argparse.Namespace) -> int:
     """Plan, run, and show a table."""
-    from eyechart.cli.show import MOST, show_profiles, show_reports
+    from eyechart.cli.show import MOST, job_line, show_profiles, show_reports
     from eyechart.config import make_config
     from eyechart.datasets.registry import OpenDatasets
     from eyechart.io.progress import choose_progress
     from eyechart.io.progress_file import ProgressFile
+    from eyechart.io.stopwatch import JobClock
     from eyechart.plan import plan_jobs
     from eyechart.session import Session
 
@@ -329,18 +333,19 @@ def run(args: argparse.Namespace) -> int:
             "--engine ray: several machines cannot safely add lines to one file.",
             advice="Put {dataset}, {model}, {pretrained}, {language} or {task} into --output.",
         )
-    reports = []
+    reports: list[JobReport] = []
+    clock = JobClock(len(jobs))
     folder = jobs[0].output.parent if jobs else Path()
-    with ProgressFile(choose_progress(quiet=args.quiet), folder, len(jobs)) as progress:
-        for number, report in enumerate(_start(args, jobs, Session(progress, datasets=datasets)), 1):
+    with ProgressFile(choose_progress(quiet=args.quiet, jobs=clock), folder, clock) as progress:
+        for report in _start(args, jobs, Session(progress, datasets=datasets)):
             # Of thousands of results that are there already, no more are kept in memory than the table will show.
-            reports.append(replace(report, result=None) if report.skipped and number > MOST else report)
+            reports.append(replace(report, result=None) if report.skipped and len(reports) >= MOST else report)
             progress.job_done(skipped=report.skipped)
-            ended = "skipped, done before" if report.skipped else f"-> {report.job.output}"
-            state = "failed" if report.error else ended
-            progress.say(f"[{number}/{len(jobs)}] {report.job.title}: {state}")
+            progress.say(job_line(report, clock))
             if report.error:
                 write_message(f"{report.error}\n", sys.stderr)
+    if args.quiet and args.program == CLIP_BENCHMARK:  # its scripts read nothing there
+        return 1 if any(report.error for report in reports) else 0
     show_reports(reports, quiet=args.quiet)
     if args.profile:
         show_profiles([report.result for report in reports if report.result and not report.skipped])
