@@ -20,6 +20,7 @@ from safetensors.numpy import load_file
 from eyechart.config import make_config
 from eyechart.io.progress import NoProgress
 from eyechart.io.progress_file import ProgressFile
+from eyechart.io.stopwatch import JobClock
 from eyechart.plan import plan_jobs
 from support.data import write_classification
 from support.runs import run_planned
@@ -221,7 +222,7 @@ def test_a_clock_that_goes_backward_or_stands_still_changes_nothing(tmp_path, mo
     monkeypatch.setattr(time, "time", lambda: next(now) / 1e9)
 
     for _ in range(2):
-        with ProgressFile(NoProgress(), tmp_path / "out", 2) as progress:
+        with ProgressFile(NoProgress(), tmp_path / "out", JobClock(2)) as progress:
             assert [report.result.metrics for report in run_planned(jobs, config, progress)] == expected
 
     assert vectors(tmp_path / "other") == vectors(tmp_path / "cache")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from eyechart.cli._results import arrange, load, save
 from eyechart.errors import UsageError, unknown_name
 from eyechart.io.json_text import to_json
-from eyechart.io.terminal import write_message, write_output
+from eyechart.io.terminal import width_of, write_message, write_output
 
 if TYPE_CHECKING:
     from eyechart.report.compare import Difference, PairwiseComparison
@@ -130,7 +130,8 @@ def _line(line: Difference) -> dict[str, Any]:
 def _to_text(table: ResultTable, comparisons: list[PairwiseComparison], ranking: SuiteRanking | None) -> str:
     from eyechart.report.words import comparison_text, ranking_text
 
-    parts = [comparison_text(table, comparison) for comparison in comparisons]
+    width = width_of(sys.stdout)
+    parts = [comparison_text(table, comparison, width) for comparison in comparisons]
     if ranking is not None:
-        parts.append(ranking_text(table, ranking))
+        parts.append(ranking_text(table, ranking, width))
     return "\n".join(parts)

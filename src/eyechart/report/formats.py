@@ -9,6 +9,8 @@ from typing import Any
 
 from eyechart.errors import import_extra
 from eyechart.io.cells import csv_text, one_line
+from eyechart.io.layout import TextColumn, lay_out
+from eyechart.io.terminal import wrap
 from eyechart.report.averages import AVERAGES, average
 from eyechart.report.load import Found
 from eyechart.report.pairing import differing
@@ -184,13 +186,34 @@ def to_parquet(grid: Grid) -> bytes:
     return bytes(sink.getvalue())
 
 
+def to_text(grid: Grid, width: int | None = None) -> bytes:
+    """Write aligned columns for people, the best values marked; what a width has no room for is under its row."""
+    texts = _text_columns(grid)
+    columns = [
+        TextColumn(name, right=i not in texts, gives="" if i == 0 else "drop" if name == "model_fullname" else "below")
+        for i, name in enumerate(grid.header)
+    ]
+    rows = lay_out(columns, _texts(grid, str, "{}*"), width)
+    note = [*(["* best of its column."] if grid.best else []), *([grid.note] if grid.note else [])]
+    lines = [line for row in rows for line in row] + [line for text in note for line in wrap(one_line(text), width)]
+    return _bytes("\n".join(lines) + "\n")
+
+
 FORMATS: Mapping[str, Callable[[Grid], bytes]] = {
     "csv": to_csv,
+    "text": to_text,
     "markdown": to_markdown,
     "latex": to_latex,
     "parquet": to_parquet,
 }
-SUFFIXES = {".csv": "csv", ".md": "markdown", ".markdown": "markdown", ".tex": "latex", ".parquet": "parquet"}
+SUFFIXES = {
+    ".csv": "csv",
+    ".txt": "text",
+    ".md": "markdown",
+    ".markdown": "markdown",
+    ".tex": "latex",
+    ".parquet": "parquet",
+}
 
 
 def _bytes(text: str) -> bytes:
