@@ -148,7 +148,11 @@ def _prompts(parser: argparse.ArgumentParser) -> None:
 def _where(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("results")
     add = group.add_argument
-    add("--output", help="result file, a template: {dataset}, {pretrained}, {model}, {language}, {task}")
+    add(
+        "--output",
+        help="result file, or folder if it ends with / or is one (default: results/); a template: {dataset}, "
+        "{pretrained}, {model}, {language}, {task}",
+    )
     add("--append", action=argparse.BooleanOptionalAction, default=LEFT_OPEN, help="keep several results, one a line")
     add(
         "--thumbnails",
@@ -269,6 +273,7 @@ _NOT_SETTINGS = {
 def settings_of(args: argparse.Namespace) -> dict[str, Any]:
     """Turn parsed flags into the settings of `eyechart.config.Config`."""
     from eyechart.config import Config, QuestionSettings
+    from eyechart.like import STYLES, filled
 
     given = {key: value for key, value in vars(args).items() if key not in _NOT_SETTINGS}
     model_options = dict(option_of(text) for text in given.pop("model_option"))
@@ -276,6 +281,10 @@ def settings_of(args: argparse.Namespace) -> dict[str, Any]:
     questions = {key: given.pop(key) for key in QuestionSettings.model_fields}
     values = {key: given.pop(key) for key in Config.model_fields if key in given}
     values |= {"model_options": model_options, "questions": questions, "task_options": given | own_options}
+    if args.output is None:
+        del values["output"]  # so that --like can fill it in
+        if args.program == CLIP_BENCHMARK and "output" not in STYLES[filled(values)["like"]]:
+            values["output"] = STYLES[CLIP_BENCHMARK]["output"]
     if args.amp or args.no_amp:
         values["precision"] = "amp" if args.amp else "fp32"
     return values
