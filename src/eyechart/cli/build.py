@@ -6,14 +6,14 @@ import argparse
 import sys
 from pathlib import Path
 
-from eyechart.cli._results import arrange, load, save, say_what_is_missing
+from eyechart.cli._results import arrange, load, named_or_default, save, say_what_is_missing
 from eyechart.errors import UsageError
 from eyechart.io.terminal import width_of, write_message, write_output
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags; ``clip_benchmark build`` has the same."""
-    parser.add_argument("files", nargs="+", help="result files, or folders (searched to any depth)")
+    parser.add_argument("files", nargs="*", help="result files, or folders (searched to any depth); default: results/")
     parser.add_argument("--output", "-o", default="benchmark.csv", help="where the table goes; - for the terminal")
     parser.add_argument(
         "--format",
@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
     """Write the table and say what went into it."""
     from eyechart.report.formats import FORMATS, SUFFIXES, matrix, not_comparable, result_rows, to_text
 
-    loaded = load(args.files)
+    loaded = load(named_or_default(args.files))
     say_what_is_missing(loaded.found)
     if args.layout == "matrix":
         table = arrange(loaded.found)

@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
-from eyechart.cli._results import arrange, load, save
+from eyechart.cli._results import arrange, load, named_or_default, save
 from eyechart.errors import UsageError, unknown_name
 from eyechart.io.json_text import to_json
 from eyechart.io.terminal import width_of, write_message, write_output
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
-    parser.add_argument("files", nargs="+", help="result files or folders; the first one's model is the baseline")
+    parser.add_argument(
+        "files", nargs="*", help="result files or folders; the first one's model is the baseline; default: results/"
+    )
     parser.add_argument("--baseline", help="the model that the others are compared with, as named in the tables")
     parser.add_argument("--metric", help="this metric instead of each benchmark's primary ones")
     parser.add_argument(
@@ -41,8 +43,9 @@ def run(args: argparse.Namespace) -> int:
     from eyechart.report.ranking import rank_models
 
     _check_aspects(args.allow_different)
-    table = arrange(load(args.files).found)
-    baseline = _baseline(table, args.baseline, args.files[0])
+    files = named_or_default(args.files)
+    table = arrange(load(files).found)
+    baseline = _baseline(table, args.baseline, files[0])
     others = [row for row in range(len(table.models)) if row != baseline]
     if not others:
         raise UsageError(
