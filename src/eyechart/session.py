@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
+import weakref
 from dataclasses import dataclass, field
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from eyechart import __version__
 from eyechart.datasets.registry import OpenDatasets
@@ -39,8 +41,7 @@ class Session:
     _signatures: dict[str, str] = field(default_factory=dict)
     _manifests: dict[str, Manifest] = field(default_factory=dict)
     _models: dict[str, LazyModel] = field(default_factory=dict)
-    _passing: TemporaryDirectory[str] | None = None
-    _passing_stores: dict[str, EmbeddingStore] = field(default_factory=dict)
+    _passing: dict[str, EmbeddingStore] = field(default_factory=dict)
 
     def model(self, spec: ModelSpec, role: Role, part: str = "") -> LazyModel:
         """Return a model, once; the one before it in the same part is dropped, as two may not fit into memory."""
@@ -71,11 +72,11 @@ class Session:
 
     def passing_store(self, given: Given) -> EmbeddingStore:
         """Return a store for the vectors of an object: of this one alone, and gone at the end of the session."""
-        if self._passing is None:
-            self._passing = TemporaryDirectory(prefix="eyechart-")
-        if given.token not in self._passing_stores:
-            self._passing_stores[given.token] = EmbeddingStore(Path(self._passing.name) / given.token)
-        return self._passing_stores[given.token]
+        if given.token not in self._passing:
+            folder = Path(tempfile.mkdtemp(prefix="eyechart-vectors-"))
+            weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+            self._passing[given.token] = EmbeddingStore(folder)
+        return self._passing[given.token]
 
     def generator(self, job: Job, task: Task) -> StoredAnswers:
         """Return the generator of a job, with the store in front of it."""
