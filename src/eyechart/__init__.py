@@ -10,7 +10,7 @@ __version__ = "0.2.0"
 _PUBLIC = {
     "load_results": "eyechart.report.load",
     "write_report": "eyechart.report.page",
-    "evaluate": "eyechart.run",
+    "evaluate": "eyechart.calls.evaluate",
     "run_task": "eyechart.compat.evalscope.main",
     "TaskConfig": "eyechart.compat.evalscope",
     "read_result": "eyechart.results",
