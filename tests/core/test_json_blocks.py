@@ -7,9 +7,9 @@ import json
 import pytest
 
 from eyechart.errors import DataError
-from eyechart.io import json_blocks
-from eyechart.io.json_blocks import object_blocks
 from eyechart.io.untrusted import json_lines
+from eyechart.results import json_blocks
+from eyechart.results.json_blocks import object_blocks
 
 PLAIN = "".join(json.dumps({"id": f"s{i}", "text": "é\u2028 \\n"}, ensure_ascii=i % 2 > 0) + "\n" for i in range(500))
 

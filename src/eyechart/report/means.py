@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from eyechart.errors import ResultError
-from eyechart.report.records import Floats, Ints, RecordColumns, numbered, read_columns
+from eyechart.report.records import Floats, Ints, RecordColumns, numbered
+from eyechart.report.remembered import remembered_columns
 from eyechart.report.tests import FUNCTIONS
 from eyechart.results import Result
 from eyechart.types import MeanOf, Metric
@@ -104,7 +105,7 @@ def read_checked(result: Result, *, keep: int = 0) -> RecordColumns | None:
     """
     if result.altered:
         raise ResultError(f"{result.path} was changed after it was written.", advice="Run the job again.")
-    columns = read_columns(result, keep=keep)
+    columns = remembered_columns(result, keep=keep)
     if columns is None:
         return None
     for name, metric in result.values.items():

@@ -11,9 +11,9 @@ from typing import Any
 
 from eyechart.errors import ResultError
 from eyechart.io.files import atomic_file, write_atomic
-from eyechart.io.json_blocks import object_blocks
 from eyechart.io.json_text import to_json
 from eyechart.io.untrusted import MAX_JSON, read_text
+from eyechart.results.json_blocks import object_blocks
 from eyechart.results.lines import Documents, append_line, identity_of, parse_documents
 from eyechart.results.parse import checksum, result_from_dict, result_to_dict
 from eyechart.results.result import Result
