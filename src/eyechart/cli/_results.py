@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from eyechart.report.table import ResultTable
 
 SHOWN = 5
+REFERENCES = ("clip_benchmark", "internvl", "open_clip")
+"""Published numbers that ship with the package, for the help; reading them is what checks a name."""
 
 
 def load(arguments: Sequence[str]) -> Loaded:
