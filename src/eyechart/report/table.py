@@ -121,7 +121,12 @@ class ResultTable:
 
     def metrics_of(self, benchmark: int) -> list[str]:
         """List the metrics that any result of a benchmark has, sorted as people count."""
-        return sorted({name for result in self.by_benchmark[benchmark].values() for name in result.values}, key=natural)
+        return self._metrics[benchmark]
+
+    @cached_property
+    def _metrics(self) -> dict[int, list[str]]:
+        names = {b: {name for r in results.values() for name in r.values} for b, results in self.by_benchmark.items()}
+        return {b: sorted(found, key=natural) for b, found in names.items()}
 
     def columns(self, metric: str | None = None) -> list[Column]:
         """List the columns of the primary metrics, or of one metric wherever it exists."""
