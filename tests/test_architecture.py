@@ -64,7 +64,7 @@ HEAVY = {
 }  # fmt: skip
 NETWORKS = {"compat/clip_benchmark/featurizer.py", "models/internvl/blocks.py", "models/internvl/network.py"}
 """They define torch modules, so they need torch at once; whoever uses them imports them inside a function."""
-MAY_PRINT = {"cli", "io/progress.py", "__main__"}
+MAY_PRINT = {"cli", "io/progress/__init__.py", "__main__"}
 PLUGIN = re.compile(r"eyechart(\.[a-z_]+)+:[A-Za-z_]+")
 
 

@@ -19,7 +19,7 @@ from safetensors.numpy import load_file
 
 from eyechart.config import make_config
 from eyechart.io.progress import NoProgress
-from eyechart.io.progress_file import ProgressFile
+from eyechart.io.progress.file import ProgressFile
 from eyechart.io.stopwatch import JobClock
 from eyechart.plan import plan_jobs
 from support.data import write_classification

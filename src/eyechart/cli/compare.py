@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
         save(args.output, as_json.encode("utf-8", "backslashreplace"))
     text = _to_text(table, comparisons, ranking)
     if published:
-        text = "\n".join(filter(None, (text, standings_text(*published))))
+        text = "\n".join(filter(None, (text, standings_text(*published, width_of(sys.stdout)))))
     write_output(as_json if args.json else text, sys.stdout)
     return 0
 

@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
     from eyechart.config import make_config
     from eyechart.datasets.registry import OpenDatasets
     from eyechart.io.progress import choose_progress
-    from eyechart.io.progress_file import ProgressFile
+    from eyechart.io.progress.file import ProgressFile
     from eyechart.io.stopwatch import JobClock
     from eyechart.plan import plan_jobs
     from eyechart.session import Session

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from eyechart.errors import DataError
-from eyechart.io.depth import eight_bits, known_range
 from eyechart.io.digests import digest_bytes, file_digest
 from eyechart.io.names import shown
-from eyechart.io.whole import damage_of
+from eyechart.io.pixels.depth import eight_bits, known_range
+from eyechart.io.pixels.whole import damage_of
 
 if TYPE_CHECKING:
     from PIL import Image
