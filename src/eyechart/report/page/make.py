@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from eyechart.io.files import write_atomic
+from eyechart.io.translate import language, words
 from eyechart.report.load import load_results
 from eyechart.report.page.payload import Payload, make_payload
 from eyechart.results import to_json
@@ -25,6 +26,7 @@ SCRIPTS = (
     "dom",
     "format",
     "data",
+    "words",
     "averages",
     "charts",
     "copy",
@@ -75,8 +77,12 @@ def make_page(payload: Payload, *, live: bool = False) -> bytes:
             *(["connect-src 'self'"] if live else []),
         ]
     )
-    overview = payload.overview | {"live": live}
-    blocks = [_json_block("overview", overview), _packed_block("pairs", payload.pairs)]
+    overview = payload.overview | {"live": live, "language": language()}
+    blocks = [
+        _json_block("overview", overview),
+        _json_block("words", words("page")),
+        _packed_block("pairs", payload.pairs),
+    ]
     blocks += [_packed_block(f"chunk-{number}", chunk) for number, chunk in enumerate(payload.chunks)]
     parts = {
         "policy": html.escape(policy),

@@ -17,10 +17,6 @@ function pText(p) {
   return p < 0.001 ? "< 0.001" : p.toFixed(3);
 }
 
-function count(value, noun) {
-  return `${value.toLocaleString("en")} ${noun}${value === 1 ? "" : "s"}`;
-}
-
 function compact(value) {
   if (value === null || value === undefined) return "–";
   for (const [size, unit] of [[1e9, "B"], [1e6, "M"], [1e3, "k"]]) {
