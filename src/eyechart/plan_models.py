@@ -59,7 +59,10 @@ def model_specs(
 
 
 def _object_spec(config: Config, role: Role, name: str, given: Given) -> ModelSpec:
-    """Describe an object; it stays where it is and as it is."""
+    """Describe an object, which stays where it is and as it is; one of `load_model` is the model that was named."""
+    known = getattr(given.thing, "spec", None)
+    if isinstance(known, ModelSpec) and role == "encoder":
+        return known
     if role != "encoder":
         raise UsageError(
             f"{name} is an object, and objects encode; this task needs a {role}.",

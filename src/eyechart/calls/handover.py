@@ -9,8 +9,8 @@ from typing import Any
 
 from eyechart.datasets.objects.reader import DataParts, is_split_mapping
 from eyechart.errors import UsageError
-from eyechart.models.objects.parts import ModelParts
-from eyechart.types import Given
+from eyechart.models.objects.parts import ModelParts, is_model
+from eyechart.types import Given, ModelSpec
 
 Named = tuple[str, Any]
 """A name, or empty, and a thing: another name, a path or an object."""
@@ -30,7 +30,8 @@ class Handover:
             if isinstance(thing, str | Path):
                 self.models.append(str(thing))
             else:
-                whole = thing if hasattr(thing, "spec") else replace(parts, model=thing)
+                known = isinstance(getattr(thing, "spec", None), ModelSpec)
+                whole = thing if known else replace(parts, model=thing)
                 self.models.append(self._take(name or _model_name(thing), whole, _model_of(thing)))
         if parts != ModelParts(None) and not self.given:
             raise UsageError("preprocess, tokenizer and processor belong to a model that is given as an object.")
@@ -81,14 +82,15 @@ def _datasets(things: Any) -> Iterable[Any]:
 
 
 def _model_of(thing: Any) -> Any:
-    """Return the model itself of a tuple: what is not callable alone, or the first."""
-    from eyechart.models.objects.parts import is_model
-
+    """Return the model itself of a tuple."""
     parts = thing if isinstance(thing, tuple) and thing else (thing,)
     return next((part for part in parts if is_model(part)), parts[0])
 
 
 def _model_name(thing: Any) -> str:
+    spec = getattr(thing, "spec", None)
+    if isinstance(spec, ModelSpec):
+        return spec.label
     return type(_model_of(thing)).__name__
 
 

@@ -72,7 +72,7 @@ class ObjectShard:
 def make_dataset(spec: DatasetSpec, source: ObjectRows, kind: str, token: str) -> ObjectDataset:
     """Describe rows as a dataset: with prompts if they have classes."""
     where = f"object of {kind}"
-    if source.kind == "retrieval":
+    if source.kind in ("retrieval", "images"):
         return ObjectDataset(describe(spec, source.kind, where), source, token)
     read = read_class_texts(None, replace(spec, language="en"), source.classnames)
     texts = replace(read, templates=source.templates, notes=()) if source.templates else read
@@ -84,6 +84,8 @@ def make_dataset(spec: DatasetSpec, source: ObjectRows, kind: str, token: str) -
 
 def _target(source: ObjectRows, target: Any, numbers: Mapping[str, int], where: str) -> dict[str, Any]:
     """Read the target of a row."""
+    if source.kind == "images":
+        return {}
     if source.kind == "retrieval":
         return {"texts": _captions(target, where)}
     labels = _listed(target) if source.kind == "multilabel" else [target]
