@@ -84,39 +84,34 @@ def _commands() -> Iterator[str]:
 
 
 def _command(parser: argparse.ArgumentParser, level: int) -> Iterator[str]:
-    """Yield the section of a command: what it does, its flags by group, and its own commands."""
+    """Yield the section of a command: what it does, examples, its flags by group, and its own commands."""
     yield f"{'#' * level} {parser.prog}\n"
-    if parser.description:
-        yield f"{_plain(parser.description)}\n"
+    yield f"{_plain(parser.description or '')}\n"
+    if examples := getattr(parser, "examples", ()):
+        yield "```console\n" + "".join(f"$ {parser.prog} {line}\n" for line in examples) + "```\n"
     for group in parser._action_groups:
-        rows = [row for action in group._group_actions for row in _row(action)]
+        rows = [_row(parser, action) for action in group._group_actions if not _left_out(action)]
         if rows:
             title = group.title or ""
-            yield f"**{title[:1].upper()}{title[1:]}**\n" + (
-                f"\n{_plain(group.description)}\n" if group.description else ""
-            )
+            yield f"**{title[:1].upper()}{title[1:]}**\n\n{_plain(group.description or '')}\n"
             yield "| flag | meaning |\n|---|---|\n" + "\n".join(rows) + "\n"
     for command in _subcommands(parser).values():
         yield from _command(command, level + 1)
 
 
-def _row(action: argparse.Action) -> Iterator[str]:
-    if isinstance(action, argparse._SubParsersAction | argparse._HelpAction):
-        return
-    formatter = argparse.HelpFormatter(prog="", width=1000)
-    values = "" if action.nargs == 0 else formatter._format_args(action, action.dest.upper())
-    names = action.option_strings or [action.metavar if isinstance(action.metavar, str) else action.dest]
-    shown = ", ".join(f"`{name}`" for name in names)
-    meaning = formatter._expand_help(action) if action.help and action.help != argparse.SUPPRESS else ""
-    if (
-        action.default not in (None, False, [], "", argparse.SUPPRESS)
-        and action.nargs != 0
-        and "default" not in meaning
-    ):
-        default = " ".join(map(str, action.default)) if isinstance(action.default, list | tuple) else action.default
-        meaning += f" (default: {default})"
-    taken = f" `{values}`" if action.option_strings and values else ""
-    yield f"| {(shown + taken).replace('|', chr(92) + '|')} | {_plain(meaning)} |"
+def _row(parser: argparse.ArgumentParser, action: argparse.Action) -> str:
+    """Return the line of one flag, in the words of the command's own help."""
+    formatter = parser._get_formatter()
+    flags = formatter._format_action_invocation(action).replace("|", "\\|")
+    return f"| `{flags}` | {_plain(formatter._expand_help(action))} |"
+
+
+def _left_out(action: argparse.Action) -> bool:
+    """Tell what is no flag of its own: commands have sections, and every command has ``--help``."""
+    return isinstance(action, argparse._SubParsersAction | argparse._HelpAction) or action.help in (
+        None,
+        argparse.SUPPRESS,
+    )
 
 
 def _subcommands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
