@@ -61,6 +61,7 @@ def make_parser(program: str, wanted: str | None = None) -> CommandParser:
     from eyechart import __version__
 
     parser = CommandParser(prog=program, description="The vision test for vision-language models.")
+    parser.set_defaults(program=program)
     parser.add_argument("--version", action="version", version=f"eyechart {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, summary in COMMANDS.items():

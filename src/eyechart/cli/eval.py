@@ -7,8 +7,6 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from shutil import get_terminal_size
-from textwrap import fill
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -17,7 +15,7 @@ if TYPE_CHECKING:
     from eyechart.types import Job
 
 from eyechart.cli.flags.eval_flags import add_arguments
-from eyechart.cli.flags.settings import settings_of
+from eyechart.cli.flags.settings import CLIP_BENCHMARK, settings_of
 from eyechart.errors import UsageError
 from eyechart.io.terminal import write_message
 
@@ -61,25 +59,19 @@ def run(args: argparse.Namespace) -> int:
         return _run(args)
 
 
-def _say(line: str) -> None:
-    """Write a line for people, as wide as the terminal."""
-    write_message(
-        fill(line, get_terminal_size().columns, break_long_words=False, break_on_hyphens=False) + "\n", sys.stderr
-    )
-
-
 def _run(args: argparse.Namespace) -> int:
-    from eyechart.cli.show import MOST, show_profiles, show_reports
+    from eyechart.cli.show import MOST, job_line, show_profiles, show_reports
     from eyechart.config import make_config
     from eyechart.datasets.registry import OpenDatasets
     from eyechart.io.progress import choose_progress
-    from eyechart.io.progress_file import ProgressFile
+    from eyechart.io.progress.file import ProgressFile
+    from eyechart.io.stopwatch import JobClock
     from eyechart.plan import plan_jobs
     from eyechart.session import Session
 
     config = make_config(settings_of(args))
     datasets = OpenDatasets()
-    jobs = plan_jobs(config, _say, datasets)
+    jobs = plan_jobs(config, lambda line: write_message(f"{line}\n", sys.stderr), datasets)
     if args.distributed:
         from eyechart.engine.ranks import rank_and_size, share_of
 
@@ -89,18 +81,19 @@ def _run(args: argparse.Namespace) -> int:
             "--engine ray: several machines cannot safely add lines to one file.",
             advice="Put {dataset}, {model}, {pretrained}, {language} or {task} into --output.",
         )
-    reports = []
+    reports: list[JobReport] = []
+    clock = JobClock(len(jobs))
     folder = jobs[0].output.parent if jobs else Path()
-    with ProgressFile(choose_progress(quiet=args.quiet), folder, len(jobs)) as progress:
-        for number, report in enumerate(_start(args, jobs, Session(progress, datasets=datasets)), 1):
+    with ProgressFile(choose_progress(quiet=args.quiet, jobs=clock), folder, clock) as progress:
+        for report in _start(args, jobs, Session(progress, datasets=datasets)):
             # Of thousands of results that are there already, no more are kept in memory than the table will show.
-            reports.append(replace(report, result=None) if report.skipped and number > MOST else report)
+            reports.append(replace(report, result=None) if report.skipped and len(reports) >= MOST else report)
             progress.job_done(skipped=report.skipped)
-            ended = "skipped, done before" if report.skipped else f"-> {report.job.output}"
-            state = "failed" if report.error else ended
-            progress.say(f"[{number}/{len(jobs)}] {report.job.title}: {state}")
+            progress.say(job_line(report, clock))
             if report.error:
                 write_message(f"{report.error}\n", sys.stderr)
+    if args.quiet and args.program == CLIP_BENCHMARK:  # its scripts read nothing there
+        return 1 if any(report.error for report in reports) else 0
     show_reports(reports, quiet=args.quiet)
     if args.profile:
         show_profiles([report.result for report in reports if report.result and not report.skipped])

@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--limit", type=int, help="use only the first N samples (queries, for text retrieval)")
     add("--skip-existing", action="store_true", help="do not repeat jobs whose result is there")
     add("--dry-run", action="store_true", help="count what would be asked of APIs and estimate the tokens; ask nothing")
-    add("--quiet", action="store_true", help="print errors only: no progress, no table, no notes")
+    add("--quiet", action="store_true", help="print the table and errors only: no progress, no notes")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -134,7 +134,7 @@ def _how(parser: argparse.ArgumentParser) -> None:
     add("--on-error", default="fail", choices=["fail", "skip"], help="broken images")
     add("--min-success", type=float, help="share of samples that must not be lost, else exit code 1")
     add("--seed", type=int, default=0, help="seed of everything random")
-    add("--quiet", action="store_true", help="print errors only: no progress, no table, no notes")
+    add("--quiet", action="store_true", help="print the table and errors only: no progress, no notes")
     add("--profile", action="store_true", help="show where the time went (it is in every result)")
     add("--verbose", action="store_true", help=argparse.SUPPRESS)
     add("--not", dest="negated", choices=["quiet"], help=argparse.SUPPRESS)
@@ -172,7 +172,12 @@ def _prompts(parser: argparse.ArgumentParser) -> None:
 def _where(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("results")
     add = group.add_argument
-    add("--output", help="result file, a template: {dataset}, {pretrained}, {model}, {language}, {task}")
+    add(
+        "--output",
+        default=LEFT_OPEN,
+        help="result file, or folder if it ends with / or is one (default: results/); a template: {dataset}, "
+        "{pretrained}, {model}, {language}, {task}",
+    )
     add("--append", action=argparse.BooleanOptionalAction, default=LEFT_OPEN, help="keep several results, one a line")
     add(
         "--thumbnails",
