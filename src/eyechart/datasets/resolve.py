@@ -102,12 +102,13 @@ def is_path(name: str, catalogue: Catalogue) -> bool:
     return bool(slash) and not any(known.startswith(f"{first.lower()}/") for known in names)
 
 
-def no_such_path(path: Path) -> UnknownNameError:
+def no_such_path(name: str) -> UnknownNameError:
     """Make the error for a path where nothing is, with the nearest name beside it."""
+    path = Path(name).expanduser()
     folder = path.parent
     beside = nearest(path.name, [item.name for item in folder.iterdir()], count=1) if folder.is_dir() else []
     where = f"Did you mean {folder / beside[0]}?" if beside else "Check the path."
-    return UnknownNameError(f"There is no such folder or file: {path}", advice=where)
+    return UnknownNameError(f"There is no such folder or file: {name}", advice=where)
 
 
 def plain_name(name: str) -> str:
@@ -136,7 +137,7 @@ def _find(name: str, root: str, split: str, language: str, options: dict[str, An
     if path.exists():
         return _detect(path)
     if is_path(name, catalogue):
-        raise no_such_path(path)
+        raise no_such_path(name)
     near = nearest(name, [*DEMO, CUSTOM, *catalogue.spellings(), *question_names()], cutoff=0.0)
     raise UnknownNameError(
         f"Unknown dataset: {name!r}.",
