@@ -12,7 +12,9 @@ from typing import Any
 from eyechart.config import Config
 from eyechart.datasets.catalogue import load_catalogue, user_files
 from eyechart.datasets.registry import OpenDatasets
-from eyechart.datasets.resolve import TABLES, resolve_dataset
+from eyechart.datasets.resolve import SPREADSHEETS, TABLES, resolve_dataset
+from eyechart.datasets.table_columns import CAPTIONS, CLASSES, READ_AS
+from eyechart.datasets.table_columns import OPTIONS as TABLE_OPTIONS
 from eyechart.errors import DataError, LanguageError, UsageError, unknown_name
 from eyechart.like import OWN, STYLES
 from eyechart.models.family import Family
@@ -188,7 +190,7 @@ def plan_jobs(
         enumerate(names), dict.fromkeys(config.language), dict.fromkeys(config.task)
     ):
         try:
-            dataset = dataset_spec(config, name, language)
+            dataset = dataset_spec(config, name, language, task)
             options = task_options(config, number, len(names))
             benchmarks[name, language, task] = planner.benchmark(dataset, task, options, group_by=config.group_by)
         except LanguageError as error:
@@ -257,15 +259,20 @@ def dataset_names(config: Config) -> list[str]:
     catalogue = load_catalogue(user_files(config.catalogue))
 
     def known(name: str) -> bool:
-        return Path(name).suffix in TABLES or name in catalogue.collections or catalogue.find(name) is not None
+        return (
+            Path(name).suffix.lower() in TABLES | SPREADSHEETS
+            or name in catalogue.collections
+            or catalogue.find(name) is not None
+        )
 
     entries = list_entries(config.dataset, known)
     return list(dict.fromkeys(name for entry in entries for name in catalogue.expand(entry)))
 
 
-def dataset_spec(config: Config, name: str, language: str) -> DatasetSpec:
-    """Find out what a dataset's name stands for."""
+def dataset_spec(config: Config, name: str, language: str, task: str = "auto") -> DatasetSpec:
+    """Find out what a dataset's name stands for; the task says how to read a table with labels and captions."""
     options = {
+        **{option: getattr(config, option) for option in TABLE_OPTIONS},
         "classname_file": str(config.custom_classname_file or ""),
         "template_file": str(config.custom_template_file or ""),
         "allow_blank_classnames": config.allow_blank_classnames,
@@ -278,7 +285,7 @@ def dataset_spec(config: Config, name: str, language: str) -> DatasetSpec:
         "hub": config.dataset_hub or config.hub,
         "catalogue": user_files(config.catalogue),
     }
-    return resolve_dataset(
+    spec = resolve_dataset(
         name,
         config.dataset_root,
         split=config.split,
@@ -286,6 +293,8 @@ def dataset_spec(config: Config, name: str, language: str) -> DatasetSpec:
         limit=config.limit,
         options={key: value for key, value in options.items() if value},
     )
+    read_as = READ_AS_KINDS & load_task(task).kinds if spec.reader == "table" and task != "auto" else frozenset()
+    return replace(spec, options={**spec.options, READ_AS: min(read_as)}) if len(read_as) == 1 else spec
 
 
 def _cleaning(config: Config, name: str) -> str | None:
@@ -297,6 +306,7 @@ def _cleaning(config: Config, name: str) -> str | None:
     return None if wanted == "none" else wanted
 
 
+READ_AS_KINDS = frozenset({CLASSES, CAPTIONS})
 _TASK_KEYS = {"recall_k", "save_clf", "load_clfs", "seed", "batch_size", "metrics", "questions", "reranker"}
 _PER_DATASET = ("train_split", "val_split", "val_proportion")
 TASK_FLAGS = frozenset({

@@ -52,6 +52,7 @@ def _what(parser: argparse.ArgumentParser) -> None:
     add("--language", nargs="+", default=["en"], help="languages of class names and captions")
     add("--limit", type=int, help="score only the first N samples")
     add("--encoding", default="", help="of the text files of a dataset of your own, if not UTF-8: gbk, utf-16, ...")
+    add_table_flags(group)
     add("--annotation_file", default="", help="annotation file of a named retrieval dataset")
     add(
         "--caption_cleaning",
@@ -62,6 +63,17 @@ def _what(parser: argparse.ArgumentParser) -> None:
     add("--dataset_hub", choices=["huggingface", "modelscope"], help="where named datasets come from (default: --hub)")
     add("--offline", action="store_true", help="fetch nothing, use what is in the cache")
     add("--catalogue", nargs="+", default=[], help="TOML files with datasets and collections of your own")
+
+
+def add_table_flags(group: argparse._ArgumentGroup) -> None:
+    """Declare the flags that say what the columns of a table hold."""
+    add = group.add_argument
+    add("--image-column", "--image_column", default="", help="column of image paths of a table of your own")
+    add("--label-column", "--label_column", default="", help="its column of labels: a table of classes")
+    add("--caption-column", "--caption_column", nargs="+", default=[], help="its columns of captions, for retrieval")
+    add("--id-column", "--id_column", default="", help="its column of ids (default: line, or image path)")
+    add("--split-column", "--split_column", default="", help="its column of splits, if not called split")
+    add("--delimiter", default="", help="what divides its cells (default: comma, tab, ; or |, found out)")
 
 
 def _model(parser: argparse.ArgumentParser) -> None:
