@@ -12,7 +12,7 @@ from typing import Any
 from eyechart.config import Config
 from eyechart.datasets.catalogue import load_catalogue, user_files
 from eyechart.datasets.registry import OpenDatasets
-from eyechart.datasets.resolve import SPREADSHEETS, TABLES, resolve_dataset
+from eyechart.datasets.resolve import OTHER_FILES, TABLES, resolve_dataset
 from eyechart.datasets.table_columns import CAPTIONS, CLASSES, READ_AS
 from eyechart.datasets.table_columns import OPTIONS as TABLE_OPTIONS
 from eyechart.errors import DataError, LanguageError, UsageError, unknown_name
@@ -24,7 +24,17 @@ from eyechart.plan_models import asked_models, list_entries, model_specs, short_
 from eyechart.tasks.base import Task
 from eyechart.tasks.groups import group_settings
 from eyechart.tasks.registry import TASK_OF_KIND, load_task
-from eyechart.types import DatasetInfo, DatasetSpec, Job, ModelSpec, Role, digest_json
+from eyechart.types import (
+    NOTHING_GIVEN,
+    OBJECT,
+    DatasetInfo,
+    DatasetSpec,
+    Given,
+    Job,
+    ModelSpec,
+    Role,
+    digest_json,
+)
 
 
 @dataclass(frozen=True)
@@ -166,7 +176,10 @@ class Planner:
 
 
 def plan_jobs(
-    config: Config, say: Callable[[str], object] = warnings.warn, datasets: OpenDatasets | None = None
+    config: Config,
+    say: Callable[[str], object] = warnings.warn,
+    datasets: OpenDatasets | None = None,
+    given: Mapping[str, Given] = NOTHING_GIVEN,
 ) -> list[Job]:
     """Expand settings into jobs: models x datasets x languages x tasks, those of one model together.
 
@@ -175,22 +188,23 @@ def plan_jobs(
         say: Told about each pair of dataset and language that is left out because it does not exist. If there
             is nothing else to do, that is an error instead.
         datasets: Where those that are opened are kept for who runs the jobs.
+        given: Objects of Python, by the names that the settings have for them.
     """
     asked_models(config)  # what is wrong with these is said before a dataset is opened, or fetched
     planner, left_out = Planner(datasets), dict[str, LanguageError]()
     benchmarks: dict[tuple[str, str, str], PlannedBenchmark] = {}
-    names = dataset_names(config)
+    names = dataset_names(config, given)
     notes = config.notes()
     for note in notes:
         say(note.message)
-    if not config.skip_existing and _encodes(config, names[0]):
-        for spec in model_specs(config, "encoder", str):  # before a dataset is opened, which may take a download
+    if not config.skip_existing and _encodes(config, names[0], given):
+        for spec in model_specs(config, "encoder", str, given):  # before a dataset is opened, which may take a download
             planner.check(spec, "encoder")
     for (number, name), language, task in product(
         enumerate(names), dict.fromkeys(config.language), dict.fromkeys(config.task)
     ):
         try:
-            dataset = dataset_spec(config, name, language, task)
+            dataset = dataset_spec(config, name, language, given, task)
             options = task_options(config, number, len(names))
             benchmarks[name, language, task] = planner.benchmark(dataset, task, options, group_by=config.group_by)
         except LanguageError as error:
@@ -200,7 +214,7 @@ def plan_jobs(
     asked = frozenset().union(*(benchmark.asked for benchmark in benchmarks.values()))
     _check_options(config.task_options, asked | STYLES[config.like].get("task_options", {}).keys())
     roles = list(dict.fromkeys(benchmark.task.needs for benchmark in benchmarks.values()))
-    models = zip(*(model_specs(config, role, say) for role in roles), strict=True)
+    models = zip(*(model_specs(config, role, say, given) for role in roles), strict=True)
     jobs = [
         replace(job, notes=notes)
         for model, benchmark in product(models, benchmarks.values())
@@ -218,10 +232,10 @@ def plan_jobs(
     return jobs
 
 
-def _encodes(config: Config, dataset: str) -> bool:
+def _encodes(config: Config, dataset: str, given: Mapping[str, Given]) -> bool:
     """Tell whether the first job of a run needs an encoder, without opening its dataset."""
     if config.task[0] == "auto":
-        return dataset_spec(config, dataset, config.language[0]).reader != "questions"
+        return dataset_spec(config, dataset, config.language[0], given).reader != "questions"
     return load_task(config.task[0]).needs == "encoder"
 
 
@@ -254,22 +268,23 @@ def _job(config: Config, spec: ModelSpec, benchmark: PlannedBenchmark) -> Job:
     )
 
 
-def dataset_names(config: Config) -> list[str]:
+def dataset_names(config: Config, given: Mapping[str, Given] = NOTHING_GIVEN) -> list[str]:
     """Return the names of all datasets, collections and list files expanded, each once."""
     catalogue = load_catalogue(user_files(config.catalogue))
 
     def known(name: str) -> bool:
-        return (
-            Path(name).suffix.lower() in TABLES | SPREADSHEETS
-            or name in catalogue.collections
-            or catalogue.find(name) is not None
-        )
+        form = Path(name).suffix.lower()
+        named = name in catalogue.collections or catalogue.find(name) is not None
+        return name in given or form in TABLES or form in OTHER_FILES or named
 
     entries = list_entries(config.dataset, known)
-    return list(dict.fromkeys(name for entry in entries for name in catalogue.expand(entry)))
+    expanded = ((entry,) if entry in given else catalogue.expand(entry) for entry in entries)
+    return list(dict.fromkeys(name for names in expanded for name in names))
 
 
-def dataset_spec(config: Config, name: str, language: str, task: str = "auto") -> DatasetSpec:
+def dataset_spec(
+    config: Config, name: str, language: str, given: Mapping[str, Given] = NOTHING_GIVEN, task: str = "auto"
+) -> DatasetSpec:
     """Find out what a dataset's name stands for; the task says how to read a table with labels and captions."""
     options = {
         **{option: getattr(config, option) for option in TABLE_OPTIONS},
@@ -285,13 +300,12 @@ def dataset_spec(config: Config, name: str, language: str, task: str = "auto") -
         "hub": config.dataset_hub or config.hub,
         "catalogue": user_files(config.catalogue),
     }
+    wanted = {key: value for key, value in options.items() if value}
+    if name in given:
+        wanted |= {OBJECT: given[name], "only_split": config.split}
+        return DatasetSpec(name, OBJECT, "", config.split, language, config.limit, wanted)
     spec = resolve_dataset(
-        name,
-        config.dataset_root,
-        split=config.split,
-        language=language,
-        limit=config.limit,
-        options={key: value for key, value in options.items() if value},
+        name, config.dataset_root, split=config.split, language=language, limit=config.limit, options=wanted
     )
     read_as = READ_AS_KINDS & load_task(task).kinds if spec.reader == "table" and task != "auto" else frozenset()
     return replace(spec, options={**spec.options, READ_AS: min(read_as)}) if len(read_as) == 1 else spec

@@ -19,7 +19,7 @@ from safetensors.numpy import load_file
 
 from eyechart.config import make_config
 from eyechart.io.progress import NoProgress
-from eyechart.io.progress_file import ProgressFile
+from eyechart.io.progress.file import ProgressFile
 from eyechart.io.stopwatch import JobClock
 from eyechart.plan import plan_jobs
 from support.data import write_classification
@@ -205,7 +205,7 @@ def test_a_file_system_that_fails_while_a_dataset_is_read_is_a_clear_error(tmp_p
     def fail(path):
         raise OSError(errno.ESTALE, "Stale file handle", str(path))
 
-    monkeypatch.setattr("eyechart.datasets.wds.tarshard.iter_groups", fail)
+    monkeypatch.setattr("eyechart.datasets.wds.tarshard.placed_groups", fail)
 
     reports = list(run_planned(jobs, config))
 

@@ -10,9 +10,9 @@ from eyechart import plan
 from eyechart.cli.show import MOST, show_reports
 from eyechart.config import make_config
 from eyechart.datasets import registry
-from eyechart.io import progress_file
 from eyechart.io.progress import NoProgress
-from eyechart.io.progress_file import ProgressFile
+from eyechart.io.progress import file as progress_file
+from eyechart.io.progress.file import ProgressFile
 from eyechart.io.stopwatch import JobClock
 from eyechart.models.registry import ENCODERS
 from eyechart.session import Session

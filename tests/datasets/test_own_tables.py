@@ -172,5 +172,5 @@ def test_a_spreadsheet_is_refused_with_the_way_to_a_table(here, name, capsys):
     assert main(["eval", *TINY, "--dataset", name]) == EyechartError.exit_code
 
     error = " ".join(capsys.readouterr().err.split())
-    assert "is a spreadsheet" in error
-    assert "Save it as CSV: in Excel, File > Save As > CSV UTF-8" in error
+    assert f"{name} is not a dataset" in error
+    assert "Save the sheet as CSV and give that file: in Excel, File > Save As > CSV UTF-8" in error

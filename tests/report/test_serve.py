@@ -20,7 +20,7 @@ from eyechart.cli import serve
 from eyechart.cli.report import payload_of
 from eyechart.errors import UsageError
 from eyechart.io.progress import NoProgress
-from eyechart.io.progress_file import EVERY, PROGRESS_PREFIX, ProgressFile, read_progress
+from eyechart.io.progress.file import EVERY, PROGRESS_PREFIX, ProgressFile, read_progress
 from eyechart.io.stopwatch import JobClock
 from eyechart.report.load import load_results
 from eyechart.report.page import make_page

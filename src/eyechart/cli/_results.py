@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 SHOWN = 5
 FOLDER = "results/"
 """Where `eyechart.outputs` puts results; its import would take the whole of the datasets along."""
+REFERENCES = ("clip_benchmark", "internvl", "open_clip")
+"""Published numbers that ship with the package, for the help; reading them is what checks a name."""
 
 
 def named_or_default(files: Sequence[str]) -> list[str]:

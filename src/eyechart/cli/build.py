@@ -23,7 +23,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--layout", choices=("rows", "matrix"), default="rows", help="one row per result, or models x benchmarks"
     )
-    parser.add_argument("--intervals", action="store_true", help="rows: add the ends of each interval")
+    parser.add_argument(
+        "--intervals", action="store_true", help="add intervals: their ends, or in a matrix how far they reach"
+    )
     parser.add_argument("--metric", help="matrix: this metric instead of each benchmark's primary ones")
     parser.add_argument(
         "--average", choices=("plain", "kind", "rank", "chance"), default="plain", help="matrix: the last column"
@@ -46,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
             raise UsageError(
                 f"No result has the metric {args.metric!r}.", advice="Leave --metric out for the primary ones."
             )
-        grid = matrix(table, columns, how=args.average, digits=args.digits)
+        grid = matrix(table, columns, how=args.average, digits=args.digits, intervals=args.intervals)
         for line in not_comparable(table, columns):
             write_message(f"{line}\n", sys.stderr)
     else:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from eyechart.datasets.catalogue import CatalogueEntry, Source
 
-from eyechart.cli.eval import add_model_flags, option_of
+from eyechart.cli.flags.eval_flags import add_model_flags
+from eyechart.cli.flags.settings import option_of
 from eyechart.cli.list import catalogue_of, registries
 from eyechart.io.layout import columns_of, lay_out
 from eyechart.io.terminal import width_of, write_output
@@ -23,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
     parser.add_argument("name", help="a dataset, collection, language, task, model type or model")
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--dataset_root", default="{root}", help="folder for the steps of a manual download")
+    parser.add_argument("--dataset-root", default="{root}", help="folder for the steps of a manual download")
     parser.add_argument("--catalogue", nargs="+", default=[], help="TOML files with datasets of your own")
     group = parser.add_argument_group("for a model")
     group.add_argument("--pretrained", default="", help="tag, checkpoint, folder or hub id")

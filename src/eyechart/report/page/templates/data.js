@@ -96,6 +96,7 @@ const STATE = {
   scatterX: "",
   scatterY: "average",
   theme: "",
+  language: DATA.language,
 };
 const STORE = `eyechart:${DATA.title}`;
 
@@ -106,6 +107,7 @@ function loadState() {
     // Storage is off or damaged: the page works without it.
   }
   if (!METRICS.includes(STATE.metric)) STATE.metric = ""; // what another page of this name had
+  if (!(STATE.language in LANGUAGES)) STATE.language = DATA.language;
 }
 
 function saveState() {

@@ -1,10 +1,10 @@
-// Views by the part of the address after #, the menu, the theme.
+// Views by the part of the address after #, the menu, the theme, the language.
 
 const VIEWS = [
-  ["", "Overview", () => true],
-  ["compare", "Compare", () => DATA.pairs > 0],
-  ["results", "Results", () => true],
-  ["published", "Published", () => DATA.published.length > 0],
+  ["", word("Overview"), () => true],
+  ["compare", word("Compare"), () => DATA.pairs > 0],
+  ["results", word("Results"), () => true],
+  ["published", word("Published"), () => DATA.published.length > 0],
 ];
 
 function go(hash) {
@@ -17,19 +17,33 @@ function route() {
   return { name, argument, params: new URLSearchParams(query || "") };
 }
 
+let turns = 0; // views that were chosen so far: whoever waits for data draws only if its own is still the last
+
+// What a view must have before it can be drawn, all at once; most have it already.
+const NEEDS = {
+  benchmark: (argument) => BENCHMARKS[Number(argument)] && chunkOf(Number(argument)),
+  compare: () => unpack("pairs"),
+};
+
 async function show({ first = false } = {}) {
   const main = document.getElementById("main");
   const { name, argument, params } = route();
+  turns += 1;
+  const turn = turns;
+  delete main.dataset.view;
   document.querySelectorAll("dialog[open]").forEach((dialog) => dialog.close());
   drawNav(name);
   try {
-    if (name === "benchmark" && BENCHMARKS[Number(argument)]) await benchmarkView(main, Number(argument), params);
-    else if (name === "compare") await compareView(main, params);
+    const needed = await NEEDS[name]?.(argument);
+    if (turn !== turns) return;
+    if (name === "benchmark" && needed) benchmarkView(main, Number(argument), params, needed);
+    else if (name === "compare") compareView(main, params, needed);
     else if (name === "results") resultsView(main, params);
     else if (name === "published") publishedView(main);
     else overview(main);
   } catch (error) {
-    replace(main, h("h1", {}, "This view cannot be shown"), h("p", {}, String(error.message || error)));
+    if (turn !== turns) return;
+    replace(main, h("h1", {}, t("This view cannot be shown")), h("p", {}, String(error.message || error)));
     throw error;
   }
   if (!first) {
@@ -41,14 +55,14 @@ async function show({ first = false } = {}) {
 
 function drawNav(current) {
   const links = VIEWS.filter(([, , there]) => there()).map(([name, label]) =>
-    h("a", { href: `#/${name}`, "aria-current": name === current ? "page" : null }, label),
+    h("a", { href: `#/${name}`, "aria-current": name === current ? "page" : null }, t(label)),
   );
   replace(document.getElementById("nav"), links);
 }
 
-// ------------------------------------------------------------------------------------------------ theme
+// ---------------------------------------------------------------------------------------- theme, language
 
-const THEMES = { "": "Auto", light: "Light", dark: "Dark" };
+const THEMES = { "": word("Auto"), light: word("Light"), dark: word("Dark") };
 
 function applyTheme() {
   const dark = STATE.theme ? STATE.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
@@ -57,7 +71,12 @@ function applyTheme() {
 }
 
 function drawTools() {
+  replace(document.getElementById("tools"), themeButton(), languageButton());
+}
+
+function themeButton() {
   const next = { "": "light", light: "dark", dark: "" }[STATE.theme] ?? "";
+  const name = t(THEMES[STATE.theme] ?? THEMES[""]);
   const turn = () => {
     STATE.theme = next;
     saveState();
@@ -65,18 +84,37 @@ function drawTools() {
     drawTools();
     document.querySelector("#tools button").focus();
   };
-  replace(document.getElementById("tools"), button(`Theme: ${THEMES[STATE.theme] ?? "Auto"}`, turn, { class: "quiet", "aria-label": `Theme: ${THEMES[STATE.theme] ?? "Auto"}, change to ${THEMES[next]}` }));
+  return button(t("Theme: {name}", { name }), turn, { class: "quiet", "aria-label": t("Theme: {name}, change to {next}", { name, next: t(THEMES[next]) }) });
+}
+
+// It says the other language's name, in that language.
+function languageButton() {
+  const other = LANGUAGES[LANGUAGES[STATE.language].other];
+  const turn = () => {
+    STATE.language = LANGUAGES[STATE.language].other;
+    saveState();
+    drawFrame();
+    show({ first: true });
+    document.querySelector("#tools button:last-child").focus();
+  };
+  return button(other.name, turn, { class: "quiet", lang: other.code });
+}
+
+// What stands around every view.
+function drawFrame() {
+  applyLanguage();
+  drawTools();
+  drawFooter();
 }
 
 function drawFooter() {
   const made = DATA.made.replace("T", " ").replace("+00:00", " UTC");
-  replace(document.getElementById("footer"), h("p", {}, `Made by Eyechart ${DATA.version} on ${made}. This file is complete in itself: it loads nothing and sends nothing.`));
+  replace(document.getElementById("footer"), h("p", {}, t("Made by Eyechart {version} on {date}. This file is complete in itself: it loads nothing and sends nothing.", { version: DATA.version, date: made })));
 }
 
 loadState();
 applyTheme();
-drawTools();
-drawFooter();
+drawFrame();
 document.getElementById("skip").addEventListener("click", () => document.getElementById("main").focus());
 addEventListener("hashchange", () => show());
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", applyTheme);
