@@ -121,6 +121,14 @@ class Config(BaseModel):
     annotation_file: str = ""
     encoding: str = ""
     """How the text files of a dataset of one's own are encoded; empty for UTF-8, or UTF-16 with its mark."""
+    image_column: str = ""
+    """The columns of a table of one's own, where their names are not known ones."""
+    label_column: str = ""
+    caption_column: list[str] = []
+    id_column: str = ""
+    split_column: str = ""
+    delimiter: str = ""
+    """What divides the cells of a table; empty: comma, tab, semicolon or bar, found out from its first line."""
     task_options: dict[str, Any] = {}
     """Settings of single tasks that no other task has."""
     questions: QuestionSettings = QuestionSettings()
