@@ -10,6 +10,7 @@ STYLES: Mapping[str, Mapping[str, Any]] = {
     OWN: {},
     "clip_benchmark": {
         "precision": "amp",
+        "thumbnails": 0,
         "task_options": {"fewshot_draw": "clip_benchmark", "empty_classes": "zero"},
     },
     "internvl": {
@@ -17,6 +18,7 @@ STYLES: Mapping[str, Mapping[str, Any]] = {
         "caption_cleaning": {"flickr30k": "internvl", "mscoco_captions": "internvl"},
         "precision": "half",
         "append": True,
+        "thumbnails": 0,
     },
 }
 """Settings by the evaluation whose defaults they are, where ours differ (see docs/results.md)."""
@@ -54,7 +56,8 @@ def changes(like: str, settings: Mapping[str, Any], ours: Mapping[str, Any]) -> 
         ours: Our own defaults.
     """
     style = {**STYLES[like], **STYLES[like].get("task_options", {})}
-    style.pop("task_options", None)
+    for name in ("task_options", "thumbnails"):  # no number depends on what else is kept
+        style.pop(name, None)
     known = {**settings, **settings["task_options"]}
     return [
         f"{name} {_words(value)}" + (f" instead of {_words(ours[name])}" if ours.get(name) else "")

@@ -24,6 +24,9 @@ from eyechart.tasks.groups import group_settings
 from eyechart.tasks.registry import TASK_OF_KIND, load_task
 from eyechart.types import DatasetInfo, DatasetSpec, Job, ModelSpec, Role, digest_json
 
+THUMBNAILS = 48
+"""Small images that a result on data of one's own keeps, unless it is said how many."""
+
 
 @dataclass(frozen=True)
 class PlannedBenchmark:
@@ -236,10 +239,16 @@ def _job(config: Config, spec: ModelSpec, benchmark: PlannedBenchmark) -> Job:
         workers=config.num_workers,
         on_error=config.on_error,
         **({} if config.min_success is None else {"min_success": config.min_success}),
-        thumbnails=config.thumbnails,
+        thumbnails=_thumbnails(config, dataset),
         append=config.append,
         dump=tuple(name for name in ("classnames", "templates") if getattr(config, f"dump_{name}")),
     )
+
+
+def _thumbnails(config: Config, dataset: DatasetSpec) -> int:
+    if config.thumbnails is not None:
+        return config.thumbnails
+    return THUMBNAILS if dataset.own else 0
 
 
 def dataset_names(config: Config) -> list[str]:

@@ -15,6 +15,7 @@ from eyechart.errors import ResultError
 from eyechart.io.untrusted import DAMAGED
 from eyechart.results import Result
 from eyechart.results.files import records_file
+from eyechart.results.mistakes import BADNESS
 from eyechart.types import MeanOf, RecordForm
 
 Ints = NDArray[np.int64]
@@ -130,7 +131,7 @@ class _RecordsReader:
             self.texts[position] = str(record["text"])
         if record.get("thumbnail") and len(self.thumbnails) < MAX_THUMBNAILS:
             self.thumbnails[position] = str(record["thumbnail"])
-        badness = _BADNESS[self.form](record) if self.form in _BADNESS else 0.0
+        badness = BADNESS[self.form](record) if self.form in BADNESS else 0.0
         if badness > 0:
             push = heapq.heappush if len(self.worst) < self.keep else heapq.heappushpop
             push(self.worst, (badness, -position, record))
@@ -173,28 +174,3 @@ def _number(record: Mapping[str, Any], name: str) -> float:
     if not isinstance(value, int | float) or not low <= value <= high:
         raise ValueError(f"{name} is {value!r:.80}")
     return float(value)
-
-
-# --------------------------------------------------------------- how bad a mistake is: confident ones are shown first
-
-
-def _label_badness(record: Mapping[str, Any]) -> float:
-    if record["rank"] == 1:
-        return 0.0
-    scores = record.get("scores") or [0.0]
-    return 1e-9 + max(0.0, float(scores[0]) - float(record.get("label_score") or 0.0))
-
-
-def _labels_badness(record: Mapping[str, Any]) -> float:
-    scores = record["scores"]
-    right = [scores[i] for i in record["labels"]]
-    return max(0.0, max(scores) - min(right)) if right else 0.0
-
-
-def _ranking_badness(record: Mapping[str, Any]) -> float:
-    rank = record["rank"]
-    return float(rank - 1) if rank is not None else math.inf
-
-
-_BADNESS = {"label": _label_badness, "labels": _labels_badness, "ranking": _ranking_badness}
-"""Questions are not ordered."""
