@@ -5,7 +5,6 @@ from __future__ import annotations
 from importlib import resources
 from pathlib import Path
 
-
 MODELS = {"eyechart-tiny": "model", "eyechart-tiny-int8": "model-int8"}
 """The embedded models and their folders; the second is the first in eight bits."""
 
