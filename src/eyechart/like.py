@@ -9,11 +9,13 @@ OWN: Final = "eyechart"
 STYLES: Mapping[str, Mapping[str, Any]] = {
     OWN: {},
     "clip_benchmark": {
+        "output": "{dataset}_{pretrained}_{model}_{language}_{task}.json",
         "precision": "amp",
         "thumbnails": 0,
         "task_options": {"fewshot_draw": "clip_benchmark", "empty_classes": "zero"},
     },
     "internvl": {
+        "output": "result.json",
         "recall_k": [1, 5, 10],
         "caption_cleaning": {"flickr30k": "internvl", "mscoco_captions": "internvl"},
         "precision": "half",
@@ -22,6 +24,8 @@ STYLES: Mapping[str, Mapping[str, Any]] = {
     },
 }
 """Settings by the evaluation whose defaults they are, where ours differ (see docs/results.md)."""
+BESIDE = ("output", "thumbnails")
+"""Settings on which no number depends: they say where results go, and what else is kept."""
 IMPLIED = {"internvl": "internvl"}
 """Model families, whose models carry their name, that are evaluated like this unless the user says otherwise."""
 
@@ -56,7 +60,7 @@ def changes(like: str, settings: Mapping[str, Any], ours: Mapping[str, Any]) -> 
         ours: Our own defaults.
     """
     style = {**STYLES[like], **STYLES[like].get("task_options", {})}
-    for name in ("task_options", "thumbnails"):  # no number depends on what else is kept
+    for name in ("task_options", *BESIDE):
         style.pop(name, None)
     known = {**settings, **settings["task_options"]}
     return [

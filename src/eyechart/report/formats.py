@@ -9,6 +9,8 @@ from typing import Any
 
 from eyechart.errors import import_extra
 from eyechart.io.cells import csv_text, one_line
+from eyechart.io.layout import TextColumn, lay_out
+from eyechart.io.terminal import wrap
 from eyechart.report.averages import AVERAGES, average
 from eyechart.report.load import Found
 from eyechart.report.pairing import differing
@@ -81,8 +83,20 @@ def matrix(
     leaders = [best_of(values, lower=low) for values, low in zip((*numbers, mean.values), lower, strict=True)]
     best = frozenset((m, c + 1) for c, row in enumerate(leaders) for m in row)
     titles = [f"{table.benchmarks[column.benchmark].label} {metric_label(table, column)}" for column in columns]
-    note = [mean.describe(how, table), *_over_fewer(table, columns), *not_comparable(table, columns)]
+    note = [
+        mean.describe(how, table),
+        *_spellings(table, columns),
+        *_over_fewer(table, columns),
+        *not_comparable(table, columns),
+    ]
     return Grid(("model", *titles, AVERAGES[how][0]), rows, best, " ".join(note))
+
+
+def _spellings(table: ResultTable, columns: Sequence[Column]) -> list[str]:
+    """Say which names stand for one benchmark."""
+    found = {b: table.spellings(b) for b in dict.fromkeys(column.benchmark for column in columns)}
+    several = [f"{table.benchmarks[b].label}: {', '.join(names)}" for b, names in found.items() if len(names) > 1]
+    return [f"One benchmark under several names: {'; '.join(several)}."] if several else []
 
 
 def _with_spread(texts: Sequence[str | None], table: ResultTable, column: Column, digits: int) -> list[str | None]:
@@ -172,13 +186,34 @@ def to_parquet(grid: Grid) -> bytes:
     return bytes(sink.getvalue())
 
 
+def to_text(grid: Grid, width: int | None = None) -> bytes:
+    """Write aligned columns for people, the best values marked; what a width has no room for is under its row."""
+    texts = _text_columns(grid)
+    columns = [
+        TextColumn(name, right=i not in texts, gives="" if i == 0 else "drop" if name == "model_fullname" else "below")
+        for i, name in enumerate(grid.header)
+    ]
+    rows = lay_out(columns, _texts(grid, str, "{}*"), width)
+    note = [*(["* best of its column."] if grid.best else []), *([grid.note] if grid.note else [])]
+    lines = [line for row in rows for line in row] + [line for text in note for line in wrap(one_line(text), width)]
+    return _bytes("\n".join(lines) + "\n")
+
+
 FORMATS: Mapping[str, Callable[[Grid], bytes]] = {
     "csv": to_csv,
+    "text": to_text,
     "markdown": to_markdown,
     "latex": to_latex,
     "parquet": to_parquet,
 }
-SUFFIXES = {".csv": "csv", ".md": "markdown", ".markdown": "markdown", ".tex": "latex", ".parquet": "parquet"}
+SUFFIXES = {
+    ".csv": "csv",
+    ".txt": "text",
+    ".md": "markdown",
+    ".markdown": "markdown",
+    ".tex": "latex",
+    ".parquet": "parquet",
+}
 
 
 def _bytes(text: str) -> bytes:

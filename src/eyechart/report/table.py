@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from eyechart.languages import canonical
+from eyechart.benchmarks import benchmark_name
+from eyechart.languages import MAIN, canonical
 from eyechart.report.load import OURS, Found
 from eyechart.report.rows import ModelRow, name_rows
 from eyechart.results import Result
@@ -108,6 +109,11 @@ class ResultTable:
             groups.setdefault(benchmark, {})[model] = found.result
         return groups
 
+    def spellings(self, benchmark: int) -> list[str]:
+        """List what the results of a benchmark call its dataset, if that is not the one name that is shown."""
+        written = {result.dataset for result in self.by_benchmark[benchmark].values()}
+        return sorted(written) if written != {self.benchmarks[benchmark].dataset} else []
+
     @cached_property
     def primary(self) -> dict[int, tuple[str, ...]]:
         """Return the metrics that stand for each benchmark."""
@@ -115,7 +121,12 @@ class ResultTable:
 
     def metrics_of(self, benchmark: int) -> list[str]:
         """List the metrics that any result of a benchmark has, sorted as people count."""
-        return sorted({name for result in self.by_benchmark[benchmark].values() for name in result.values}, key=natural)
+        return self._metrics[benchmark]
+
+    @cached_property
+    def _metrics(self) -> dict[int, list[str]]:
+        names = {b: {name for r in results.values() for name in r.values} for b, results in self.by_benchmark.items()}
+        return {b: sorted(found, key=natural) for b, found in names.items()}
 
     def columns(self, metric: str | None = None) -> list[Column]:
         """List the columns of the primary metrics, or of one metric wherever it exists."""
@@ -178,11 +189,13 @@ def make_table(found: Sequence[Found]) -> ResultTable:
 
 
 def benchmark_of(result: Result) -> BenchmarkColumn:
-    """Name a benchmark in one way, whatever the tool that ran it wrote: vtab_pets, wds/vtab/pets, zh or cn."""
-    name = result.dataset.removeprefix("wds/").removeprefix("wds_")
-    if name.startswith("vtab_"):
-        name = "vtab/" + name.removeprefix("vtab_")
-    return BenchmarkColumn(name, result.task, canonical(result.language), str(result.data.get("measures", "")))
+    """Name a benchmark in one way, whatever the tool that ran it wrote: vtab_pets, wds/vtab/pets or pets, zh or cn."""
+    language, prefixed = canonical(result.language), result.dataset.startswith("wds")
+    read_by_catalogue = result.data.get("benchmark", None if prefixed else result.dataset)
+    whole = result.job.get("limit") is None or not prefixed
+    samples = result.counts.get("listed") if not read_by_catalogue and whole and language == MAIN else None
+    name = benchmark_name(result.dataset, split=str(result.data.get("split") or ""), samples=samples)
+    return BenchmarkColumn(name, result.task, language, str(result.data.get("measures", "")))
 
 
 def primary_metrics(results: Sequence[Result]) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ function benchmarkView(main, b, params, chunk) {
     t("language {code}", { code: benchmark.language }),
     benchmark.split && t("split {name}", { name: benchmark.split }),
     benchmark.n > 0 && count(benchmark.n, "sample"),
+    benchmark.spellings.length > 0 && `called ${benchmark.spellings.join(", ")} in the results`,
   ].filter(Boolean);
   replace(
     main,

@@ -74,7 +74,7 @@ function columnHead(column) {
   return h(
     "th",
     { scope: "col", "aria-sort": ariaSort(key, lowerIsBetter(column)) },
-    h("a", { class: "dataset", href: `#/benchmark/${column.b}` }, data(benchmark.label)),
+    h("a", { class: "dataset", href: `#/benchmark/${column.b}`, title: benchmark.spellings.join(", ") || null }, data(benchmark.label)),
     sortButton(key, benchmark.short[column.i], columnTitle(column), lowerIsBetter(column)),
   );
 }
