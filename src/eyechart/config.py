@@ -106,7 +106,8 @@ class Config(BaseModel):
     allow_blank_classnames: bool = False
     dump_classnames: bool = False
     dump_templates: bool = False
-    thumbnails: int = Field(default=0, ge=0)
+    thumbnails: int | None = Field(default=None, ge=0)
+    """Small images that a result keeps; by default some of data of one's own and none of benchmarks."""
     save_clf: str | None = None
     load_clfs: list[str] = []
     model_cache_dir: str | None = None

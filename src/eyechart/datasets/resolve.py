@@ -86,7 +86,7 @@ def resolve_dataset(
     questions = None if columns else find_questions(name)
     if questions is not None:
         given.pop("catalogue", None)
-        return DatasetSpec(questions[0], "questions", questions[1], split, language, limit, given)
+        return DatasetSpec(questions[0], "questions", questions[1], split, language, limit, given, Path(name).exists())
     catalogue = load_catalogue(given.pop("catalogue", ()))
     place = _find(name, fill_root(root, name), split, language, given, catalogue)
     if columns and place.reader != "table":
@@ -94,7 +94,16 @@ def resolve_dataset(
             f"{name} is no table, so it has no columns to choose (--{columns[0].replace('_', '-')}).",
             advice="Leave the flag out, or name the table: FILE.csv, FILE.tsv or FILE.jsonl.",
         )
-    return DatasetSpec(name, place.reader, place.root, split, language, limit, {**given, **place.options})
+    options = {**given, **place.options}
+    return DatasetSpec(name, place.reader, place.root, split, language, limit, options, _is_own(name, catalogue))
+
+
+def _is_own(name: str, catalogue: Catalogue) -> bool:
+    """Tell data of the user's own from what has a name: the demo, the catalogue, what other libraries fetch."""
+    prefix, _, rest = name.partition("/")
+    if name in DEMO or catalogue.find(name) or (prefix in PREFIXES and catalogue.find(rest)):
+        return False
+    return PREFIXES.get(prefix) not in {"tfds", "mteb"}
 
 
 def is_dataset(name: str, catalogue: Catalogue) -> bool:
