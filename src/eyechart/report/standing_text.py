@@ -6,41 +6,50 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from eyechart.io.cells import align, one_line
+from eyechart.io.cells import one_line
+from eyechart.io.layout import columns_of, lay_out
+from eyechart.io.terminal import wrap
 from eyechart.report.formats import metric_label
 from eyechart.report.standing import PublishedRank, Standing
 from eyechart.report.table import Column, ResultTable
 
 NOTHING = "Nothing that was published has a benchmark of these results."
+COLUMNS = columns_of(
+    *("benchmark", "metric", "yours", "best", "rank", "", "of"), right=("yours", "best", "of"), below=("best", "of")
+)
 OPEN = "~"
 """Marks a rank that rounding or the interval leave open."""
 
 
-def standing_text(table: ResultTable, standing: Standing) -> str:
+def standing_text(table: ResultTable, standing: Standing, width: int | None = None) -> str:
     """Lay out the ranks of one model in one publication."""
     publication = standing.publication
     size = "" if standing.parameters is None else f" of at most {standing.parameters / 1e6:,.1f} M parameters"
-    rows: list[tuple[str, ...]] = [("benchmark", "metric", "yours", "best", "rank", "", "of")]
+    rows: list[tuple[str, ...]] = []
     for line in standing.lines:
         column = Column(line.benchmark, line.metric)
         scale = 100 if table.in_per_cent(column) else 1
         rows.append((table.benchmarks[line.benchmark].label, metric_label(table, column), *_cells(line.rank, scale)))
     if standing.overall:
         rows.append((f"mean of {standing.averaged}", "", *_cells(standing.overall, 100)))
-    lines = [
+    heads = [
         f"{one_line(table.models[standing.model].label)} among {publication.title}, copied {publication.date}:",
         f"{standing.compared} published models{size}"
         + (f"; {standing.unknown_size} of unknown size left out" if standing.unknown_size else ""),
+    ]
+    laid_out = lay_out(COLUMNS, rows, width) if standing.compared and rows else []
+    lines = [
+        *(line for head in heads for line in wrap(head, width)),
         "",
-        *(align(rows) if standing.compared and len(rows) > 1 else ()),
-        *_notes(table, standing),
+        *(line for row in laid_out for line in row),
+        *(line for note in _notes(table, standing) for line in wrap(note, width)),
     ]
     return "\n".join(lines) + "\n"
 
 
-def standings_text(table: ResultTable, found: Sequence[Standing]) -> str:
+def standings_text(table: ResultTable, found: Sequence[Standing], width: int | None = None) -> str:
     """Lay out all ranks, or say that there are none."""
-    return "\n".join(standing_text(table, standing) for standing in found) or f"{NOTHING}\n"
+    return "\n".join(standing_text(table, standing, width) for standing in found) or f"{NOTHING}\n"
 
 
 def standings_json(table: ResultTable, found: Sequence[Standing]) -> list[dict[str, Any]]:

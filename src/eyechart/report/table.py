@@ -4,32 +4,17 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from eyechart.benchmarks import benchmark_name
 from eyechart.languages import MAIN, canonical
 from eyechart.report.load import OURS, Found
+from eyechart.report.rows import ModelRow, name_rows
 from eyechart.results import Result
+from eyechart.results.numbers import is_fraction, level
 from eyechart.types import Metric
-
-
-@dataclass(frozen=True)
-class ModelRow:
-    """A row: a model in one form, from one tool."""
-
-    name: str
-    pretrained: str
-    origin: str = OURS
-    suffix: str = ""
-    """Tells rows apart that would have the same name."""
-
-    @property
-    def label(self) -> str:
-        """Name the row in one line."""
-        pretrained = "" if self.pretrained == self.name else self.pretrained
-        return " ".join(part for part in (self.name, pretrained, self.suffix) if part)
 
 
 @dataclass(frozen=True)
@@ -68,12 +53,14 @@ class ResultTable:
     cells: Mapping[tuple[int, int], Found]
     """(model, benchmark) -> its result."""
     replaced: tuple[Found, ...] = ()
-    """Older results of the same model and benchmark, which are not shown."""
+    """Older results of the same run, which are not shown."""
+    names: tuple[str, ...] = ()
+    """Which models are called by several names."""
 
     @property
     def notices(self) -> list[str]:
         """Name the results that are not shown, and what stands together but may not be of one kind."""
-        return [*self._not_shown(), *self._several_models(), *self._several_scales()]
+        return [*self.names, *self._not_shown(), *self._several_models(), *self._several_scales()]
 
     def _not_shown(self) -> list[str]:
         return [
@@ -163,8 +150,7 @@ class ResultTable:
 
     def in_per_cent(self, column: Column) -> bool:
         """Tell whether a column's numbers are fractions, which people read as per cent."""
-        found = self.metrics_in(column).values()
-        return all(not metric.points and 0 <= metric.value <= 1 for metric in found)
+        return all(is_fraction(metric) for metric in self.metrics_in(column).values())
 
     def leader(self, column: Column) -> int | None:
         """Return the first model with the best value of a column."""
@@ -179,13 +165,14 @@ class ResultTable:
 
 
 def make_table(found: Sequence[Found]) -> ResultTable:
-    """Arrange results as models x benchmarks; of several results for one cell the newest stands."""
-    suffix = _suffixes(found)
+    """Arrange results as models x benchmarks; of several results of the same run the newest stands."""
+    columns = [benchmark_of(item.result) for item in found]
+    named = name_rows(found, columns)
     cells: dict[tuple[ModelRow, BenchmarkColumn], Found] = {}
     replaced = []
-    for item in sorted(found, key=lambda item: str(item.result.provenance.get("date", ""))):
-        result = item.result
-        place = (ModelRow(result.model, result.pretrained, item.origin, suffix(item)), benchmark_of(result))
+    dates = [str(item.result.provenance.get("date", "")) for item in found]
+    for i in sorted(range(len(found)), key=dates.__getitem__):
+        item, place = found[i], (named.rows[i], columns[i])
         if place in cells:
             replaced.append(cells[place])
         cells[place] = item
@@ -198,7 +185,7 @@ def make_table(found: Sequence[Found]) -> ResultTable:
     benchmarks = _told_apart(benchmarks, cells)
     rows, places = {m: i for i, m in enumerate(models)}, {b: i for i, b in enumerate(benchmarks)}
     placed = {(rows[model], places[benchmark]): item for (model, benchmark), item in cells.items()}
-    return ResultTable(tuple(models), tuple(benchmarks), placed, tuple(replaced))
+    return ResultTable(tuple(models), tuple(benchmarks), placed, tuple(replaced), tuple(named.notices))
 
 
 def benchmark_of(result: Result) -> BenchmarkColumn:
@@ -245,10 +232,8 @@ def lost_samples(result: Result) -> list[str]:
     for name in (*result.primary, *result.values):
         metric = result.values[name]
         if metric.if_wrong is not None and metric.if_right is not None:
-            return [
-                *lost,
-                f"{AS_WRONG}: {name} {metric.if_wrong:.4f} if all are wrong, {metric.if_right:.4f} if right",
-            ]
+            wrong, right = level(metric, metric.if_wrong), level(metric, metric.if_right)
+            return [*lost, f"{AS_WRONG}: {name} {wrong} if all are wrong, {right} if right"]
     return lost
 
 
@@ -269,20 +254,3 @@ def _told_apart(
         replace(b, suffix=f"[{b.task}]") if any(columns[b.label, name] > 1 for name in metrics[b]) else b
         for b in benchmarks
     ]
-
-
-def _suffixes(found: Sequence[Found]) -> Callable[[Found], str]:
-    """Tell rows apart: by tool if it is not ours, by argument where two hold a result of the same model."""
-    models = [(item.origin, item.result.model, item.result.pretrained) for item in found]
-    arguments: dict[tuple[object, ...], set[str]] = {}
-    for model, item in zip(models, found, strict=True):
-        arguments.setdefault((model, benchmark_of(item.result)), set()).add(item.argument)
-    clashing = {model for (model, _), names in arguments.items() if len(names) > 1}
-
-    def suffix(item: Found) -> str:
-        parts = [] if item.origin == OURS else [item.origin]
-        if (item.origin, item.result.model, item.result.pretrained) in clashing:
-            parts.append(item.argument)
-        return f"[{', '.join(parts)}]" if parts else ""
-
-    return suffix

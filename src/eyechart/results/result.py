@@ -73,6 +73,7 @@ class Result:
 
     def iter_records(self) -> Iterator[dict[str, Any]]:
         """Stream the per-sample records, once they are known to be as written; none without a records file."""
-        from eyechart.results.files import read_records
+        from eyechart.results.files import record_blocks
 
-        yield from read_records(self)
+        for block in record_blocks(self):
+            yield from block
