@@ -84,7 +84,7 @@ class Config(BaseModel):
     task: list[str] = Field(default=["auto"], min_length=1)
     language: list[str] = Field(default=["en"], min_length=1)
     output: str | None = None
-    """A template of paths; by default the task's own."""
+    """A file, or a folder if it ends with a slash or is one; a template of paths. By default the folder results."""
     append: bool = False
     """Whether a result is added to its output as a line, so that several jobs may have one."""
     recall_k: list[int] = [5]

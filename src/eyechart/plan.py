@@ -12,12 +12,12 @@ from typing import Any
 from eyechart.config import Config
 from eyechart.datasets.catalogue import load_catalogue, user_files
 from eyechart.datasets.registry import OpenDatasets
-from eyechart.datasets.resolve import TABLES, resolve_dataset
+from eyechart.datasets.resolve import OTHER_FILES, TABLES, resolve_dataset
 from eyechart.errors import DataError, LanguageError, UsageError, unknown_name
 from eyechart.like import OWN, STYLES
 from eyechart.models.family import Family
 from eyechart.models.registry import family_of
-from eyechart.outputs import check_outputs, fill_output
+from eyechart.outputs import check_outputs, place_of
 from eyechart.plan_models import asked_models, list_entries, model_specs, short_name, with_generation
 from eyechart.tasks.base import Task
 from eyechart.tasks.groups import group_settings
@@ -47,6 +47,8 @@ class PlannedBenchmark:
     others: Mapping[str, ModelSpec] = field(default_factory=dict)
     asked: frozenset[str] = frozenset()
     """The options that the task knows."""
+    usual: bool = False
+    """Whether the task is the one that such data are read by if nobody names one."""
     controls: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Settings of further jobs that a job is measured against, by the word that their results get."""
 
@@ -146,7 +148,8 @@ class Planner:
         for part, model in others.items():
             self.check(model, task.roles[part])
         controls = task.controls(chosen, settings)
-        return PlannedBenchmark(spec, task, task_name, settings, others, frozenset(chosen.asked), controls)
+        usual = info is not None and TASK_OF_KIND.get(info.kind) == task_name
+        return PlannedBenchmark(spec, task, task_name, settings, others, frozenset(chosen.asked), usual, controls)
 
     def check(self, spec: ModelSpec, role: Role) -> Family:
         """Refuse a model that cannot be loaded in a role, once."""
@@ -244,7 +247,14 @@ def _job(config: Config, spec: ModelSpec, benchmark: PlannedBenchmark) -> Job:
         benchmark = replace(benchmark, settings={**benchmark.settings, "like": config.like})
     return benchmark.job(
         spec,
-        fill_output(config.output or task.output, named, dataset.name, dataset.language, benchmark.task_name),
+        place_of(
+            config.output,
+            named,
+            dataset.name,
+            dataset.language,
+            benchmark.task_name,
+            usual_task=benchmark.usual,
+        ),
         label=label,
         batch_size=config.batch_size,
         workers=config.num_workers,
@@ -261,8 +271,9 @@ def dataset_names(config: Config, given: Mapping[str, Given] = NOTHING_GIVEN) ->
     catalogue = load_catalogue(user_files(config.catalogue))
 
     def known(name: str) -> bool:
-        known = name in catalogue.collections or catalogue.find(name) is not None
-        return name in given or Path(name).suffix in TABLES or known
+        form = Path(name).suffix.lower()
+        named = name in catalogue.collections or catalogue.find(name) is not None
+        return name in given or form in TABLES or form in OTHER_FILES or named
 
     entries = list_entries(config.dataset, known)
     expanded = ((entry,) if entry in given else catalogue.expand(entry) for entry in entries)

@@ -17,7 +17,7 @@ from eyechart.models.access import Access, priced
 from eyechart.models.family import check_options
 from eyechart.models.model_collections import collection_names, expand_collection
 from eyechart.models.registry import FAMILIES, GENERATORS
-from eyechart.models.resolve import EMBEDDED, ResolvedModel, check_family, holds_weights, resolve_model
+from eyechart.models.resolve import EMBEDDED, ResolvedModel, check_family, holds_weights, resolve_model, split_tag
 from eyechart.plugins import PYTHON
 from eyechart.types import NOTHING_GIVEN, OBJECT, Given, ModelSpec, Role
 
@@ -176,7 +176,7 @@ def _resolved(config: Config, role: Role) -> Iterator[ResolvedModel]:
             if role != "generator" or config.questions.mode != "eval" or family is not None:
                 raise
             found = ResolvedModel("api", name, pretrained or "")  # its answers are there: nobody will be asked
-        if pretrained is None and found.family == "open_clip" and not holds_weights(name):
+        if pretrained is None and not found.pretrained and found.family == "open_clip" and not holds_weights(name):
             found = replace(found, pretrained=DEFAULTS["open_clip"][1])
         yield found
 
@@ -219,11 +219,13 @@ def _without_name(family: str | None, pretrained: list[str]) -> Iterator[Asked]:
 
 
 def _pairs(entry: str) -> list[tuple[str, str]]:
-    """Read an entry of ``--pretrained_model``: a collection, or ``model,pretrained``."""
+    """Read an entry of ``--pretrained_model``: a collection, or ``model,pretrained``, or ``model:pretrained``."""
     collection = expand_collection(entry)
     if collection is not None:
         return collection
     name, comma, pretrained = entry.partition(",")
+    if not comma and split_tag(entry) != (entry, ""):
+        return [(entry, "")]
     if not comma:
         near = nearest(entry, collection_names())
         hint = f"Did you mean {' or '.join(near)}?" if near else "Write for example ViT-B-32,openai."

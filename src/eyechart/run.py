@@ -62,15 +62,13 @@ def run_or_skip(job: Job, session: Session, *, skip_existing: bool = False) -> J
 
 
 def skipped(job: Job, session: Session) -> JobReport | None:
-    """Return the report of a job that needs not be done again; say why it is done although a result is there."""
+    """Return the report of a job that needs not be done again."""
     if not job.output.exists():
         return None
-    done, why = find_done(job, session)
-    if done is not None:
-        return JobReport(job, result=done, error=check_complete(done, job.min_success), skipped=True)
-    if why:
-        session.progress.say(f"Not skipped: {why}")
-    return None
+    done, _ = find_done(job, session)
+    if done is None:
+        return None
+    return JobReport(job, result=done, error=check_complete(done, job.min_success), skipped=True)
 
 
 def find_done(job: Job, session: Session) -> tuple[Result | None, str]:
@@ -87,6 +85,10 @@ def run_job(job: Job, session: Session) -> Result:
     start, watch = time.perf_counter(), Stopwatch()
     task = load_task(job.task)
     check_owner(job)
+    if job.output.exists():
+        done, why = find_done(job, session)
+        if done is not None or why:
+            session.progress.say(f"{why or f'{job.output} holds the same result'}; it is written over")
     with watch.phase("read"):
         manifest = session.manifest(job)
     check_columns(manifest.entries, job.settings)

@@ -12,8 +12,8 @@ from eyechart.calls.results_list import Results
 from eyechart.calls.settings import ARGUMENTS, collect
 from eyechart.config import QuestionSettings, make_config
 from eyechart.datasets.objects.reader import DataParts
-from eyechart.io.notebook import progress_of
 from eyechart.io.progress import Progress
+from eyechart.io.progress.notebook import progress_of
 from eyechart.models.objects.modes import evaluation_mode
 from eyechart.models.objects.parts import ModelParts
 from eyechart.plan import plan_jobs
