@@ -52,7 +52,8 @@ class TestOneResult:
         low, high = pair[0].intervals["acc1"]
         value = pair[0].metrics["acc1"]
         assert line == (
-            f"<Result one on vectors (en, zeroshot_classification): acc1 {value:.4f} [{low:.4f}, {high:.4f}], n=60>"
+            "<Result one on vectors (en, zeroshot_classification): "
+            f"acc1 {100 * value:.2f} % [{100 * low:.2f}, {100 * high:.2f}], n=60>"
         )
         assert "\n" not in repr(made(model="two\nlines"))
         assert len(line) < 120
@@ -109,7 +110,7 @@ class TestOneResult:
         both = Results(pair).plot("acc1", ax=plt.figure().subplots())
         assert [text.get_text() for text in both.get_yticklabels()] == ["one on vectors: acc1", "two on vectors: acc1"]
         points = [line.get_xdata()[0] for line in both.lines if line.get_marker() == "o"]
-        assert points == [result.metrics["acc1"] for result in pair]
+        assert points == [100 * result.metrics["acc1"] for result in pair]
         with pytest.raises(EyechartError, match="acc2") as caught:
             pair[0].plot("acc2")
         assert "acc1" in caught.value.advice
@@ -126,15 +127,18 @@ class TestOneResult:
 
 
 class TestSeveral:
-    def test_evaluate_returns_a_list_that_is_a_table(self):
+    def test_evaluate_returns_a_list_that_is_a_table(self, monkeypatch):
         data = {"images": [noise_image(seed) for seed in range(4)], "labels": [0, 1, 0, 1], "classnames": NAMES[:2]}
         found = eyechart.evaluate("eyechart-tiny", [data, {**data, "name": "again"}])
 
+        monkeypatch.delenv("COLUMNS", raising=False)
         assert isinstance(found, list)
         assert (len(found), type(found[:1]), type(found[0])) == (2, Results, eyechart.Result)
         lines = repr(found).splitlines()
         assert [line.split()[0] for line in lines] == ["model", "eyechart-tiny", "eyechart-tiny"]
-        assert all(f"{result.metrics['acc1']:.4f}" in line for line, result in zip(lines[1:], found, strict=True))
+        assert all(
+            f"{100 * result.metrics['acc1']:.2f} %" in line for line, result in zip(lines[1:], found, strict=True)
+        )
         assert repr(Results()) == "no results"
 
     def test_as_a_frame(self, pair):
@@ -147,8 +151,10 @@ class TestSeveral:
 
 
 class TestCompare:
-    def test_the_same_words_as_the_command(self, pair, tmp_path, monkeypatch):
+    @pytest.mark.parametrize("columns", ["80", "150"])
+    def test_the_same_words_as_the_command(self, pair, tmp_path, monkeypatch, columns):
         monkeypatch.chdir(tmp_path)
+        monkeypatch.setenv("COLUMNS", columns)
         names = [result.save(f"{result.model}.json").path.name for result in pair]
         program = Path(sys.executable).parent / "eyechart"
         printed = subprocess.run([program, "compare", *names], capture_output=True, text=True, check=True).stdout

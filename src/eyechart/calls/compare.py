@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -10,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from eyechart.calls.settings import ARGUMENTS
 from eyechart.errors import UsageError, import_extra, unknown_name
+from eyechart.io.terminal import width_of
 from eyechart.report.compare import PairwiseComparison
 from eyechart.report.compare import compare as compare_rows
 from eyechart.report.load import Found, load_results
-from eyechart.report.pairing import ASPECTS, RecordsCache
+from eyechart.report.pairing import ASPECTS, UNPAIRABLE, RecordsCache
 from eyechart.report.ranking import SuiteRanking, rank_models
 from eyechart.report.table import ResultTable, make_table
 from eyechart.report.words import comparison_text, ranking_text
@@ -65,13 +67,16 @@ class Comparison:
         return import_extra("pandas", "pandas").DataFrame(rows)
 
     def __repr__(self) -> str:
-        parts = [comparison_text(self.table, self.pair)]
-        if self.ranking is not None:
-            parts.append(ranking_text(self.table, self.ranking))
-        return "\n".join(parts)
+        return self._text(width_of(sys.stdout))
 
     def _repr_html_(self) -> str:
-        return f"<pre>{escape(repr(self))}</pre>"
+        return f"<pre>{escape(self._text(None))}</pre>"
+
+    def _text(self, width: int | None) -> str:
+        parts = [comparison_text(self.table, self.pair, width)]
+        if self.ranking is not None:
+            parts.append(ranking_text(self.table, self.ranking, width))
+        return "\n".join(parts)
 
 
 def compare(a: Side, b: Side, *, metric: str | None = None, allow_different: str | Collection[str] = ()) -> Comparison:
@@ -104,6 +109,8 @@ def compare(a: Side, b: Side, *, metric: str | None = None, allow_different: str
         for aspect in allowed:
             if aspect not in ASPECTS:
                 raise unknown_name("aspect", aspect, ASPECTS)
+            if aspect in UNPAIRABLE:
+                raise UsageError(f"Results of another {aspect} have no samples in common, so they cannot be paired.")
         sides = [_found(side, name) for side, name in ((a, "first"), (b, "second"))]
         table = make_table([item for side in sides for item in side])
         first, second = (_row_of(table, side, name) for side, name in zip(sides, ("first", "second"), strict=True))

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from eyechart.errors import UsageError, import_extra, unknown_name
+from eyechart.results.numbers import is_fraction
 from eyechart.results.result import Result
 from eyechart.results.show import model_of
-from eyechart.types import Metric
 
 
 def plot_results(results: Sequence[Result], metrics: str | Sequence[str] | None, ax: Any) -> Any:
@@ -29,17 +29,19 @@ def plot_results(results: Sequence[Result], metrics: str | Sequence[str] | None,
         # By pyplot, whose figures a notebook shows by itself.
         pyplot = import_extra("matplotlib.pyplot", "plot")
         ax = pyplot.subplots(figsize=(7, 1 + 0.4 * len(rows)), layout="constrained")[1]
+    percent = all(is_fraction(metric) for _, metric in rows)
+    scale = 100 if percent else 1
     for place, (_, metric) in enumerate(rows):
-        low, high = (metric.value if level is None else level for level in (metric.low, metric.high))
-        ax.plot([low, high], [place, place], color="C0", linewidth=2, alpha=0.6)
-        ax.plot([metric.value], [place], "o", color="C0")
+        ends = [scale * (metric.value if end is None else end) for end in (metric.low, metric.high)]
+        ax.plot(ends, [place, place], color="C0", linewidth=2, alpha=0.6)
+        ax.plot([scale * metric.value], [place], "o", color="C0")
         if metric.chance is not None:
-            ax.plot([metric.chance], [place], "|", color="0.4", markersize=12)
+            ax.plot([scale * metric.chance], [place], "|", color="0.4", markersize=12)
     ax.set_yticks(range(len(rows)), [label for label, _ in rows])
     ax.invert_yaxis()
-    if all(_is_fraction(metric) for _, metric in rows):
-        ax.set_xlim(0, 1)
-    ax.set_xlabel("value, 95 % interval; | chance")
+    if percent:
+        ax.set_xlim(0, 100)
+    ax.set_xlabel(f"{'per cent' if percent else 'value'}, 95 % interval; | chance")
     ax.grid(axis="x", alpha=0.3)
     return ax
 
@@ -54,12 +56,8 @@ def _chosen(results: Sequence[Result], metrics: str | Sequence[str] | None) -> l
         return [(result, name) for result in results for name in wanted if name in result.values]
     if len(results) == 1:
         (result,) = results
-        return [(result, name) for name, metric in result.values.items() if _is_fraction(metric)]
+        return [(result, name) for name, metric in result.values.items() if is_fraction(metric)]
     return [(result, name) for result in results for name in result.primary]
-
-
-def _is_fraction(metric: Metric) -> bool:
-    return not metric.points and 0 <= metric.value <= 1
 
 
 def _label(result: Result, metric: str, results: Sequence[Result]) -> str:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from eyechart.io.cells import align, one_line
+from eyechart.io.cells import one_line
+from eyechart.io.layout import columns_of, lay_out
+from eyechart.io.terminal import width_of
+from eyechart.results.numbers import level, with_unit
 from eyechart.results.result import Result
 from eyechart.types import Metric
 
 HEADER = ("metric", "value", "95 % interval", "chance", "n")
+TABLE = ("model", "benchmark", *HEADER)
+COLUMNS = columns_of(*TABLE, right=HEADER[1:], below=HEADER[2:])
 SHOWN = 100
 """Results in a table: nobody reads more."""
 
@@ -21,13 +27,8 @@ def one_line_of(result: Result) -> str:
 
 
 def table_of(results: Sequence[Result]) -> str:
-    """Lay out the primary metrics of results, one a line."""
-    rows = [
-        (model_of(result), _benchmark(result), *_cells(name, result.values[name]))
-        for result in results[:SHOWN]
-        for name in primary_of(result)
-    ]
-    lines = align([("model", "benchmark", *HEADER), *rows], texts=3)
+    """Lay out the primary metrics of results, as wide as the terminal is."""
+    lines = [line for row in lay_out(COLUMNS, _rows(results), width_of(sys.stdout)) for line in row]
     more = len(results) - SHOWN
     return "\n".join([*lines, *([f"and {more} more results"] if more > 0 else [])])
 
@@ -42,13 +43,8 @@ def result_html(result: Result) -> str:
 
 def results_html(results: Sequence[Result]) -> str:
     """Make a table of the primary metrics of results."""
-    rows = [
-        (model_of(result), _benchmark(result), *_cells(name, result.values[name]))
-        for result in results[:SHOWN]
-        for name in primary_of(result)
-    ]
     more = len(results) - SHOWN
-    return html_table(("model", "benchmark", *HEADER), rows) + (f"<p>and {more} more results</p>" if more > 0 else "")
+    return html_table(TABLE, _rows(results)) + (f"<p>and {more} more results</p>" if more > 0 else "")
 
 
 def html_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -73,16 +69,24 @@ def primary_of(result: Result) -> tuple[str, ...]:
     return result.primary or tuple(result.values)[:1]
 
 
+def _rows(results: Sequence[Result]) -> list[tuple[str, ...]]:
+    return [
+        (model_of(result), _benchmark(result), *_cells(name, result.values[name]))
+        for result in results[:SHOWN]
+        for name in primary_of(result)
+    ]
+
+
 def _benchmark(result: Result) -> str:
     return f"{result.dataset} ({result.language}, {result.task})"
 
 
 def _said(name: str, metric: Metric) -> str:
-    interval = "" if metric.low is None else f" [{metric.low:.4f}, {metric.high:.4f}]"
-    return f"{name} {metric.value:.4f}{interval}" + (f", n={metric.n}" if metric.n is not None else "")
+    interval = "" if metric.low is None else f" [{level(metric, metric.low)}, {level(metric, metric.high)}]"
+    return f"{name} {with_unit(metric)}{interval}" + (f", n={metric.n}" if metric.n is not None else "")
 
 
 def _cells(name: str, metric: Metric) -> tuple[str, ...]:
-    interval = "" if metric.low is None else f"{metric.low:.4f} - {metric.high:.4f}"
-    chance = "" if metric.chance is None else f"{metric.chance:.4f}"
-    return (name, f"{metric.value:.4f}", interval, chance, "" if metric.n is None else str(metric.n))
+    interval = "" if metric.low is None else f"{level(metric, metric.low)} - {level(metric, metric.high)}"
+    chance = level(metric, metric.chance)
+    return (name, with_unit(metric), interval, chance, "" if metric.n is None else str(metric.n))
