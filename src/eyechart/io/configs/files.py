@@ -11,7 +11,6 @@ from eyechart.errors import UsageError
 from eyechart.io.configs.plain_values import TooMuchError, read_json, read_yaml
 from eyechart.io.untrusted import read_text
 
-
 TASK_CONFIGS = (".yaml", ".yml", ".json")
 """What EvalScope's configs are written in."""
 
