@@ -106,7 +106,8 @@ class Config(BaseModel):
     allow_blank_classnames: bool = False
     dump_classnames: bool = False
     dump_templates: bool = False
-    thumbnails: int = Field(default=0, ge=0)
+    thumbnails: int | None = Field(default=None, ge=0)
+    """Small images that a result keeps; by default some of data of one's own and none of benchmarks."""
     save_clf: str | None = None
     load_clfs: list[str] = []
     model_cache_dir: str | None = None
@@ -121,6 +122,14 @@ class Config(BaseModel):
     annotation_file: str = ""
     encoding: str = ""
     """How the text files of a dataset of one's own are encoded; empty for UTF-8, or UTF-16 with its mark."""
+    image_column: str = ""
+    """The columns of a table of one's own, where their names are not known ones."""
+    label_column: str = ""
+    caption_column: list[str] = []
+    id_column: str = ""
+    split_column: str = ""
+    delimiter: str = ""
+    """What divides the cells of a table; empty: comma, tab, semicolon or bar, found out from its first line."""
     task_options: dict[str, Any] = {}
     """Settings of single tasks that no other task has."""
     questions: QuestionSettings = QuestionSettings()
