@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from eyechart.io.terminal import make_console
+from eyechart.io.translate import translate
 
 STYLES = {"ok": "green", "missing": "yellow", "problem": "bold red"}
 
@@ -23,7 +24,7 @@ def run(args: argparse.Namespace) -> int:  # noqa: ARG001 - there is nothing to 
     findings = examine()
     table = Table(box=None, pad_edge=False, show_header=False)
     for finding in findings:
-        detail = f"{finding.detail}  {finding.advice}".strip()
-        table.add_row(Text(finding.state, style=STYLES[finding.state]), finding.what, Text(detail))
+        detail = f"{translate(finding.detail)}  {translate(finding.advice)}".strip()
+        table.add_row(Text(translate(finding.state), style=STYLES[finding.state]), finding.what, Text(detail))
     make_console().print(table)
     return int(any(finding.state == "problem" for finding in findings))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, TextIO
 
+from eyechart.io.translate import translate
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -22,8 +24,8 @@ def _code(point: int) -> str:
 
 
 def write_message(text: str, stream: TextIO) -> None:
-    """Write what is for people, in a terminal or in a log that somebody will open in one."""
-    _write(visible(text), stream)
+    """Write what is for people, in a terminal or in a log that somebody will open in one, in their language."""
+    _write(visible(translate(text)), stream)
 
 
 def write_output(text: str, stream: TextIO) -> None:
@@ -45,7 +47,7 @@ def make_console(**options: Any) -> Console:
 
     class Safe(Console):
         def render_str(self, text: str, **options: Any) -> Text:
-            return super().render_str(visible(text), **options)  # before its width is measured
+            return super().render_str(visible(translate(text)), **options)  # before its width is measured
 
         def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Any:
             for part in super().render(renderable, options):

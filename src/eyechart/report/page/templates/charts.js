@@ -102,7 +102,7 @@ function dotPlot(label, rows, { percent = true, reference = null, referenceLabel
         return svg(
           "g",
           { class: `row ${row.mark || ""}${row.onclick ? " link" : ""}`, on: row.onclick ? { click: row.onclick } : {} },
-          svg("title", {}, `${row.label}: ${text(row.value)}${row.low === null || row.low === undefined ? "" : ` (${text(row.low)} to ${text(row.high)})`}`),
+          svg("title", {}, `${row.label}: ${text(row.value)}${row.low === null || row.low === undefined ? "" : ` (${t("{low} to {high}", { low: text(row.low), high: text(row.high) })})`}`),
           svg("rect", { class: "hit", x: 0, y: y - step / 2, width, height: step }),
           svg("text", { class: "name", x: left, y: y + 4, "text-anchor": "end" }, shorten(row.label, Math.floor(left / 6.6))),
           row.low !== null && row.low !== undefined && svg("line", { class: "whisker", x1: x(row.low), x2: x(row.high), y1: y, y2: y }),
@@ -175,7 +175,7 @@ function scatter(label, points, { xLabel, yLabel, percent, log }) {
         svg(
           "g",
           { class: `row point ${point.mark || ""}${point.onclick ? " link" : ""}`, on: point.onclick ? { click: point.onclick } : {} },
-          svg("title", {}, `${point.label}: ${number(point.y, 1, percent)} at ${compact(point.x)}`),
+          svg("title", {}, t("{model}: {y} at {x}", { model: point.label, y: number(point.y, 1, percent), x: compact(point.x) })),
           point.low !== null && point.low !== undefined && svg("line", { class: "whisker", x1: x(point.x), x2: x(point.x), y1: y(point.low), y2: y(point.high) }),
           svg("circle", { class: "dot", cx: x(point.x), cy: y(point.y), r: 5 }),
           placeLabel(point),
