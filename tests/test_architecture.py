@@ -19,7 +19,7 @@ ARROWS = {
     "plugins": "errors",
     "languages": "errors io",
     "demo": "",
-    "provenance": "errors",
+    "provenance": "__init__",
     "api": "errors io __init__",
     "metrics": f"{BELOW}",
     "stats": f"{BELOW} metrics",

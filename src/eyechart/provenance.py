@@ -12,8 +12,9 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from eyechart import __version__
+
 LIBRARIES = (
-    "eyechart",
     "numpy",
     "pillow",
     "onnxruntime",
@@ -42,12 +43,12 @@ def provenance() -> dict[str, Any]:
 @cache
 def _installed_versions() -> dict[str, str]:
     """Return the versions of the libraries that can change a number; looking them up takes as long as a small job."""
-    found = {}
+    found = {"eyechart": __version__}
     for name in LIBRARIES:
         try:
             found[name] = version(name)
         except PackageNotFoundError:
-            # Not installed: an optional extra, or the package itself run from a source tree.
+            # Not installed: an optional extra.
             continue
     return found
 

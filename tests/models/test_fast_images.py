@@ -2,18 +2,24 @@
 
 import dataclasses
 import io
+from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 import pytest
+from open_clip.constants import OPENAI_DATASET_MEAN, OPENAI_DATASET_STD
+from open_clip.transform import image_transform
 from PIL import Image, ImageFilter
+from torchvision.transforms import Compose, Grayscale, Lambda, ToTensor
 
 from eyechart.errors import DataError, UsageError
 from eyechart.inference.pipeline import own_decode
 from eyechart.io import media
-from eyechart.io.media import ImageRef
+from eyechart.io.media import ImageRef, to_rgb
 from eyechart.models.encoders.transformers import TransformersFamily
 from eyechart.models.lazy import LazyModel
 from eyechart.models.towers.fast_images import FastImages
+from eyechart.models.towers.pixel_table import PixelTable
 from eyechart.types import Sample
 from support.data import encoded, noise_image
 from support.zoo import load
@@ -40,9 +46,19 @@ def levels_apart(first, second, encoder):
     return np.abs((first - second) * std * 255).max()
 
 
-PICTURES = {
-    "photograph": photograph(0),
+def photographs():
+    """Find the real ones that scikit-image and scikit-learn carry."""
+    folders = [Path(find_spec("skimage").origin).parent / "data", Path(find_spec("sklearn").origin).parent / "datasets"]
+    files = [path for folder in folders for kind in ("*.jpg", "*.png") for path in sorted(folder.rglob(kind))]
+    return {path.name: ImageRef(path.name, path.read_bytes()) for path in files}
+
+
+PICTURES = photographs() | {
+    "smooth": photograph(0),
     "smaller than the tower": photograph(1, (20, 30)),
+    "noise": ImageRef("noise.jpg", encoded(noise_image(9, (500, 375)), "jpeg")),
+    "tall": ImageRef("tall.jpg", encoded(noise_image(10, (300, 900)), "jpeg")),
+    "wide": ImageRef("wide.jpg", encoded(noise_image(11, (900, 300)), "jpeg")),
     "no chroma subsampling": photograph(2, subsampling=0),
     "progressive": photograph(3, progressive=True),
     "grey": photograph(4, mode="L"),
@@ -59,6 +75,43 @@ def test_pixels_are_at_most_one_level_apart(pair, name):
 
     assert exact.shape == fast.shape
     assert levels_apart(exact, fast, pair[0]) <= 1.001
+
+
+@pytest.fixture(scope="module")
+def common_transform():
+    """Make the transform of most CLIP models, as open_clip does: 224 pixels, while the zoo's towers are tiny."""
+    return image_transform(224, is_train=False, mean=OPENAI_DATASET_MEAN, std=OPENAI_DATASET_STD)
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_at_the_size_of_most_models_few_pixels_are_one_level_apart(common_transform, name):
+    fast, std = FastImages(common_transform), np.array(OPENAI_DATASET_STD)[:, None, None]
+    exact = common_transform(to_rgb(PICTURES[name].decode())).numpy()
+
+    levels = np.abs(fast.prepare(fast.decode(PICTURES[name])) - exact) * std * 255
+
+    assert levels.max() <= 1.001
+    assert (levels > 0.5).mean() < 0.01
+
+
+@pytest.mark.parametrize("name", photographs())
+def test_the_table_of_levels_gives_every_bit_of_the_transform(common_transform, name):
+    image = to_rgb(PICTURES[name].decode())
+
+    found = PixelTable(common_transform).prepare(image)
+
+    assert found.tobytes() == common_transform(image).numpy().tobytes()
+    assert found.flags.c_contiguous
+
+
+def test_a_transform_that_has_no_table_is_used_as_it_is(common_transform):
+    steps = common_transform.transforms
+    other = Compose([*steps[:-1], Lambda(lambda pixels: pixels.sqrt()), steps[-1]])
+    grey = Compose([Grayscale(), ToTensor()])
+
+    for transform in (other, grey):
+        found = PixelTable(transform).prepare(PICTURES["smooth"].decode())
+        assert found.tobytes() == transform(PICTURES["smooth"].decode()).numpy().tobytes()
 
 
 def test_its_vectors_are_kept_apart_and_its_card_says_so(pair):

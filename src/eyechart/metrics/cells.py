@@ -32,6 +32,15 @@ def as_text(value: object) -> str:
     return "" if is_missing(value) else str(value)
 
 
+def finite_number(text: str) -> float | None:
+    """Return the finite number that a text is, or None: words, "nan" and "inf" are no numbers."""
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
+
+
 def as_score(value: object) -> float:
     """Return a stored score as a number; spreadsheets also give "True", "False" and number texts."""
     if isinstance(value, bool | int | float):

@@ -1,12 +1,11 @@
 """Comparing a free-form answer with its reference answers: VQA accuracy, ANLS, relaxed and exact matching."""
 
-import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from eyechart.metrics.cells import as_text, text_list
+from eyechart.metrics.cells import as_text, finite_number, text_list
 from eyechart.metrics.texts.vqa_text import vqa_normalize
 
 ANLS_THRESHOLD = 0.5
@@ -64,11 +63,8 @@ def relaxed_match(prediction: object, target: object) -> bool:
 
 
 def _number(text: str) -> float | None:
-    try:
-        number = float(text.rstrip("%")) / 100.0 if text.endswith("%") else float(text)
-    except ValueError:
-        return None
-    return number if math.isfinite(number) else None
+    number = finite_number(text.rstrip("%"))
+    return number / 100.0 if number is not None and text.endswith("%") else number
 
 
 def _vqa_matches(prediction: str, answers: Sequence[str]) -> list[float]:

@@ -7,6 +7,8 @@ import re
 import unicodedata
 from dataclasses import dataclass
 
+from eyechart.metrics.cells import finite_number
+
 _UNIT_WORDS = r"\b(?:dollar|gallons|square feet|shares|mbtu|mbpd|mbbls|mmbtu|unit|gwh|year|mmcf|mile|mboe)s?\b"
 _SCALES = {r" ?\bthousand\b": "e3", r" ?\bmillion\b": "e6", r" ?\bbillion\b": "e9", r" ?%": "e-2"}
 _FOOTNOTES = re.compile(r"((?<!^)\[[^\]]*\]|\[\d+\]|[•♦†‡*#+])*$")
@@ -70,16 +72,8 @@ class CellValue:
 
 def cell_value(text: str) -> CellValue:
     """Read a text as a number, else as a date (2000-06-01, xx for what is not known), else as a text."""
-    number = _number(text)
+    number = finite_number(text)
     return CellValue(plain_cell(text), number if number is not None else _date(text))
-
-
-def _number(text: str) -> float | None:
-    try:
-        found = float(text)
-    except ValueError:
-        return None
-    return found if abs(found) < float("inf") else None
 
 
 def _date(text: str) -> float | tuple[int, int, int] | None:

@@ -47,6 +47,7 @@ from eyechart.models.resolve import open_clip_names
 from eyechart.models.towers.checkpoints import LOAD_ERRORS, load_error
 from eyechart.models.towers.fast_images import NOTE, FastImages, is_fast
 from eyechart.models.towers.last_block import shorten_images
+from eyechart.models.towers.pixel_table import PixelTable
 from eyechart.models.towers.sentencepieces import exact_tokenizer
 from eyechart.models.towers.small_files import read_json
 from eyechart.models.towers.torch_encoder import Inputs, TorchEncoder
@@ -108,6 +109,7 @@ class OpenClipEncoder(TorchEncoder):
             self.tokenizer.tokenizer, other = exact_tokenizer(self.tokenizer.tokenizer, cache)
             notes += other
         self.fast = FastImages(self.transform) if is_fast(spec.options) else None
+        self.pixels = PixelTable(self.transform)
         notes += [NOTE] if self.fast else []
         super().__init__(spec, model)
         self.trimmable = trimmable(self.model, self.tokenizer)
@@ -117,7 +119,7 @@ class OpenClipEncoder(TorchEncoder):
                 shorten_texts(replica, self.tokenizer)
         size = getattr(self.model.visual, "image_size", None)
         context = getattr(self.tokenizer, "context_length", None)
-        seeing = f"{'fast ' if self.fast else ''}{describe(self.transform)}"
+        seeing = f"{'fast on bytes ' if self.fast else ''}{describe(self.transform)}"
         self.card = self.make_card(
             transform=f"{seeing} | {describe_tokenizer(self.tokenizer)} | {_activation(self.model)} | {_shape(spec)}",
             image_size=int(size[0]) if isinstance(size, tuple | list) else size,
@@ -131,10 +133,7 @@ class OpenClipEncoder(TorchEncoder):
 
     def prepare_image(self, image: Image.Image) -> NDArray[np.float32]:
         """Apply the model's own evaluation transform."""
-        if self.fast:
-            return self.fast.prepare(image)
-        pixels: NDArray[np.float32] = self.transform(image).numpy()
-        return pixels
+        return (self.fast or self.pixels).prepare(image)
 
     def tokenize(self, texts: Sequence[str], language: str) -> Inputs:
         """Run open_clip's tokenizer; NLLB's is told the language first."""

@@ -15,6 +15,7 @@ from eyechart.errors import ModelError
 from eyechart.models import hub
 from eyechart.models.internvl.loading import load_network
 from eyechart.models.internvl.tokens import CONTEXT, LlamaPieces, find_vocabulary
+from eyechart.models.towers.pixel_table import PixelTable
 from eyechart.models.towers.torch_encoder import Inputs, TorchEncoder
 from eyechart.models.towers.torch_tools import describe
 from eyechart.models.towers.trim import trim
@@ -52,6 +53,7 @@ class InternVLEncoder(TorchEncoder):
         if self.letter == "G" and not sizes.queries:
             raise ModelError(f"{place} has no query tokens, which InternVL-G needs.")
         self.transform = make_transform(sizes.image_size, crop=variant.crop)
+        self.pixels = PixelTable(self.transform)
         super().__init__(spec, network)
         self.card = self.make_card(
             transform=f"InternVL-{self.letter} {digest_json(asdict(sizes))} | {describe(self.transform)} | "
@@ -63,8 +65,7 @@ class InternVLEncoder(TorchEncoder):
 
     def prepare_image(self, image: Image.Image) -> NDArray[np.float32]:
         """Convert to RGB, then crop or squash."""
-        pixels: NDArray[np.float32] = self.transform(image.convert("RGB")).numpy()
-        return pixels
+        return self.pixels.prepare(image.convert("RGB"))
 
     def tokenize(self, texts: Sequence[str], language: str) -> Inputs:  # noqa: ARG002 - one tokenizer for all
         """Prefix, tokenise with both marks, cut at 80, fill up with 0."""

@@ -1,11 +1,13 @@
-"""Images decoded and resized by torch instead of Pillow: less than half the time, at most one level of 255 apart.
+"""JPEGs decoded and resized by torch instead of Pillow: less than half the time, at most one level of 255 apart.
 
 An option (``--model_option decoder=fast``), not the default: a score that shall equal the literature's needs the pixels
-that the literature used. What cannot be decoded this way (PNG, CMYK, ...) is decoded by Pillow and resized alike.
+that the literature used. What would be further apart (an image that is made larger, or a tall one, whose sides Pillow
+takes in the other order) and what is no plain JPEG goes Pillow's way, to the bit.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,9 +16,10 @@ from PIL import Image
 
 from eyechart.errors import DataError, UsageError
 from eyechart.io.media import ImageRef, open_image, to_rgb
+from eyechart.models.towers.pixel_table import PixelTable
 
 DECODERS = ("exact", "fast")
-NOTE = "Images were decoded and resized by torch: pixels differ from Pillow's by at most one level of 255."
+NOTE = "JPEGs were decoded and resized by torch: pixels differ from Pillow's by at most one level of 255."
 
 
 def is_fast(options: Any) -> bool:
@@ -36,47 +39,56 @@ class FastImages:
         kinds = {"MaybeConvertMode", "MaybeToTensor", "ToTensor"}
         steps = list(getattr(transform, "transforms", ()))
         known = (Resize, CenterCrop, Normalize)
-        if not steps or any(type(step) not in known and type(step).__name__ not in kinds for step in steps):
+        self.pixels = PixelTable(transform)
+        other = any(type(step) not in known and type(step).__name__ not in kinds for step in steps)
+        if other or not self.pixels.known:
             raise UsageError("The fast decoder does not know this model's transform.", advice="Leave out decoder=fast.")
-        self.geometry = [step for step in steps if isinstance(step, Resize | CenterCrop)]
-        self.normalize = [step for step in steps if isinstance(step, Normalize)]
+        self.geometry = [_on_bytes(step) for step in steps if isinstance(step, Resize | CenterCrop)]
+        self.side = max((_longest(step.size) for step in steps if isinstance(step, Resize)), default=0)
 
     def decode(self, ref: ImageRef) -> Any:
-        """Decode to a (3, height, width) tensor of bytes."""
+        """Decode to a (3, height, width) tensor of bytes, or to a Pillow image where torch would not do the same."""
         import torch
         from torchvision.io import ImageReadMode, decode_jpeg
-        from torchvision.transforms.functional import pil_to_tensor
 
         data = ref.read()
-        if ref.box is None and _is_plain_jpeg(data, ref.source):
-            try:
-                return decode_jpeg(torch.frombuffer(bytearray(data), dtype=torch.uint8), mode=ImageReadMode.RGB)
-            except RuntimeError as error:
-                reason = str(error).rpartition(": ")[2].strip()
-                raise DataError(f"{ref.source}: cannot decode the image ({reason}).") from error
-        return pil_to_tensor(to_rgb(ref.decode()))
+        if ref.box is not None or not self._fits(data, ref.source):
+            return to_rgb(ref.decode())
+        try:
+            return decode_jpeg(torch.frombuffer(bytearray(data), dtype=torch.uint8), mode=ImageReadMode.RGB)
+        except RuntimeError as error:
+            reason = str(error).rpartition(": ")[2].strip()
+            raise DataError(f"{ref.source}: cannot decode the image ({reason}).") from error
 
     def prepare(self, image: Any) -> NDArray[np.float32]:
-        """Resize, cut and normalise what `decode` gave (or a Pillow image)."""
-        from torchvision.transforms.functional import pil_to_tensor
-
-        pixels = pil_to_tensor(to_rgb(image)) if isinstance(image, Image.Image) else image
+        """Resize, cut and normalise what `decode` gave."""
+        if isinstance(image, Image.Image):
+            return self.pixels.prepare(image)
         for step in self.geometry:
-            pixels = step(pixels)
-        pixels = pixels.float().div_(255)
-        for step in self.normalize:
-            pixels = step(pixels)
-        array: NDArray[np.float32] = pixels.numpy()
-        return array
+            image = step(image)
+        return self.pixels.look_up(image.numpy())
+
+    def _fits(self, data: bytes, source: str) -> bool:
+        """Tell from the header whether torch makes of this what Pillow does, and refuse a giant image."""
+        if not data.startswith(b"\xff\xd8\xff"):
+            return False
+        try:
+            header = open_image(data, source)
+        except (OSError, ValueError, SyntaxError):
+            # Pillow's own decode will say what is wrong with it.
+            return False
+        plain = header.format == "JPEG" and header.mode in ("RGB", "L")
+        return plain and min(header.size) >= self.side and header.height <= 2 * header.width
 
 
-def _is_plain_jpeg(data: bytes, source: str) -> bool:
-    """Tell from the header whether libjpeg decodes this as Pillow would, and refuse a giant image."""
-    if not data.startswith(b"\xff\xd8\xff"):
-        return False
-    try:
-        header = open_image(data, source)
-    except (OSError, ValueError, SyntaxError):
-        # Pillow's own decode will say what is wrong with it.
-        return False
-    return header.format == "JPEG" and header.mode in ("RGB", "L")
+def _longest(size: int | Sequence[int]) -> int:
+    return size if isinstance(size, int) else max(size)
+
+
+def _on_bytes(step: Any) -> Any:
+    """Return the step as it is done on bytes: torchvision's first generation resizes in float32, and rounds."""
+    from torchvision.transforms import Resize, v2
+
+    if not isinstance(step, Resize):
+        return step
+    return v2.Resize(step.size, interpolation=step.interpolation, max_size=step.max_size, antialias=step.antialias)

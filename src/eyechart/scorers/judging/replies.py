@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from eyechart.metrics.answers import infer_choice, yes_or_no
-from eyechart.metrics.cells import Row, as_text, options_of, text_list
+from eyechart.metrics.cells import Row, as_text, finite_number, options_of, text_list
 
 NO_ANSWER = "NONE"
 """What a judge replies where a solution gives no answer."""
@@ -32,7 +31,7 @@ def _yes_no(reply: str, row: Row, known: Known) -> str | None:  # noqa: ARG001
 
 def _number(reply: str, row: Row, known: Known) -> float | None:  # noqa: ARG001
     """Read a grade from 0 to ``highest`` as a share of it; nothing else may be in the reply."""
-    grade, highest = number_in(reply), float(known.get("highest", 1))
+    grade, highest = finite_number(reply), float(known.get("highest", 1))
     return grade / highest if grade is not None and 0 <= grade <= highest else None
 
 
@@ -86,7 +85,7 @@ def highest_marks(row: Row, column: str) -> list[float]:
     Raises:
         ValueError: If they are no numbers above 0.
     """
-    marks = [number_in(text) for text in text_list(row.get(column))]
+    marks = [finite_number(text) for text in text_list(row.get(column))]
     found = [mark for mark in marks if mark is not None and mark > 0]
     if not found or len(found) < len(marks):
         raise ValueError(f"index {row['index']}: {column!r} is no list of numbers above 0: {row.get(column)!r}")
@@ -99,19 +98,10 @@ def _pair(reply: str, row: Row, known: Known) -> tuple[float, float] | None:  # 
     return pair if pair and all(0 <= grade <= known.get("highest", 10) for grade in pair) else None
 
 
-def number_in(text: str) -> float | None:
-    """Return the finite number that a text is, or None."""
-    try:
-        value = float(text.strip())
-    except ValueError:
-        return None
-    return value if math.isfinite(value) else None
-
-
 def two_numbers(review: object) -> tuple[float, float] | None:
     """Read two numbers from the first line of a review ("8 9" or "8,9"); None when they are not there."""
     parts = as_text(review).split("\n")[0].replace(",", " ").split(" ")
-    found = [number_in(part) if part else None for part in parts]
+    found = [finite_number(part) if part else None for part in parts]
     if len(found) != 2 or found[0] is None or found[1] is None:
         return None
     return found[0], found[1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from eyechart.metrics.answers import open_score
-from eyechart.metrics.cells import Row, as_text, text_list
+from eyechart.metrics.cells import Row, as_text, finite_number, text_list
 from eyechart.metrics.texts.literals import read_literal
 from eyechart.metrics.texts.open_answers import edit_distance
 from eyechart.metrics.texts.table_answers import same_amount, same_statement, same_values
@@ -82,7 +82,4 @@ def _chart_item(target: str, said: str, tolerance: float, *, exact: bool) -> flo
 
 
 def _number(text: str) -> float | None:
-    try:
-        return float(text.strip().strip("%"))
-    except ValueError:
-        return None
+    return finite_number(text.strip().strip("%"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from eyechart.metrics.cells import Row, as_text, text_list
+from eyechart.metrics.cells import Row, as_text, finite_number, text_list
 from eyechart.metrics.texts.math_text import boxed
 from eyechart.metrics.texts.number_words import SMALL
 from eyechart.metrics.texts.spatial import mean_relative_accuracy, spatial_letter, spatial_number
@@ -29,7 +29,7 @@ def observed(row: Row, text: str) -> Reading:
     kind, target = as_text(row["type"]), as_text(row["answer"])
     said = _field(text)
     if "(float)" in kind:
-        number = _number(said)
+        number = finite_number(said)
         return Reading(said, near(number, float(target)) if number is not None else 0.0)
     if "(option" in kind:
         options = text_list(row.get("option"))
@@ -51,14 +51,6 @@ def _field(text: str) -> str:
     except (ValueError, RecursionError):
         part = re.search(r"[\"']?answer[\"']?\s*:\s*(.*?)\s*,?\s*(?:[\"']?reason|\n|$)", text)
         return part[1].strip("\"'") if part else ""
-
-
-def _number(text: str) -> float | None:
-    try:
-        found = float(text)
-    except ValueError:
-        return None
-    return found if abs(found) < float("inf") else None
 
 
 def _common(first: str, second: str) -> int:
@@ -124,7 +116,7 @@ def tagged_value(row: Row, text: str) -> Reading:
     inside = re.search(r"<ans>(.*?)(?:</ans>|$)", text, re.DOTALL)
     said, target = (inside[1] if inside else text), as_text(row["answer"])
     kind = as_text(row["answer_type"])
-    number = _number(said)
+    number = finite_number(said)
     if kind == "float":
         wide = tuple(1 - 0.05 * i for i in range(10, 0, -1))
         return Reading(said, near(number, float(target), wide) if number is not None else 0.0, facts={"part": "other"})
@@ -210,4 +202,4 @@ def _moves(text: str, target: str) -> float:
 
 def _parsed_moves(text: str) -> dict[str, float]:
     parts = (part.partition(":") for part in text.split(","))
-    return {name.strip(): value for name, _, number in parts if (value := _number(number.strip())) is not None}
+    return {name.strip(): value for name, _, number in parts if (value := finite_number(number.strip())) is not None}

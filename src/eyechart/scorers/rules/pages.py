@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from math import isclose
 
-from eyechart.metrics.cells import Row, as_text, text_list
+from eyechart.metrics.cells import Row, as_text, finite_number, text_list
 from eyechart.metrics.texts.literals import numbers, read_literal
 from eyechart.metrics.texts.open_answers import edit_distance
 from eyechart.scorers.rules import Reading
@@ -29,11 +29,11 @@ def page_answer(row: Row, text: str, *, lists: str = "greedy", units: bool = Tru
     kind, target = as_text(row.get("answer_format")), as_text(row["answer"])
     said, wanted = _clean(text, units=units), _clean(target, units=units)
     if kind in {"Integer", "Int"}:
-        found, right = _number(said), _number(wanted)
+        found, right = finite_number(said), finite_number(wanted)
         same = found == right if None not in (found, right) else said == wanted
         return Reading(text, float(bool(said) and same))
     if kind == "Float":
-        found, right = _number(said), _number(wanted)
+        found, right = finite_number(said), finite_number(wanted)
         return Reading(text, float(found is not None and right is not None and _near(found, right)))
     if kind in {"String", "Str", "None"}:
         return Reading(text, _text(said, wanted))
@@ -50,13 +50,6 @@ def _clean(text: str, *, units: bool) -> str:
     plain = re.sub(r"\s*\([^)]*\)", "", plain).strip()
     plain = re.sub(r"^['\"]|['\"]$", "", plain).strip()
     return plain.lstrip("$\u00a3").strip().rstrip("%").strip()
-
-
-def _number(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None
 
 
 def _near(said: float, wanted: float) -> bool:
@@ -85,7 +78,7 @@ def _items(text: str, *, units: bool) -> list[str]:
 def _greedy(said: list[str], wanted: list[str]) -> float:
     if not said or not wanted:
         return 0.0
-    if _number(wanted[0]) is not None or _EXACT.fullmatch(wanted[0]):
+    if finite_number(wanted[0]) is not None or _EXACT.fullmatch(wanted[0]):
         return float(said == wanted)
     best = [max(_likeness(found, target) for found in said) for target in wanted]
     return float(sum(best) / len(wanted) * min(1.0, len(wanted) / len(said)) ** 0.5)
@@ -94,7 +87,7 @@ def _greedy(said: list[str], wanted: list[str]) -> float:
 def _in_order(said: list[str], wanted: list[str]) -> float:
     if len(said) != len(wanted):
         return 0.0
-    if _number(wanted[0]) is not None or _EXACT.fullmatch(wanted[0]):
+    if finite_number(wanted[0]) is not None or _EXACT.fullmatch(wanted[0]):
         return float(sorted(said) == sorted(wanted))
     return min(_likeness(found, target) for found, target in zip(sorted(said), sorted(wanted), strict=True))
 

@@ -1,0 +1,58 @@
+"""The last steps of a torchvision transform, to a tensor and normalised, looked up instead of computed.
+
+A channel of an image has 256 levels, so these steps have 768 different results: they are computed once, by the steps
+themselves, and every bit is the same. Reading them from a table keeps torch's threads out of the decoding threads.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+LEVELS = 256
+TO_TENSOR = ("ToTensor", "MaybeToTensor")
+"""Torchvision's step and open_clip's: what comes before them works on Pillow's images."""
+
+
+class PixelTable:
+    """A transform in two parts: steps on images, and a table of what the rest makes of each level of each channel."""
+
+    def __init__(self, transform: Any) -> None:
+        steps = list(getattr(transform, "transforms", ()))
+        names = [type(step).__name__ for step in steps]
+        start = next((i for i, name in enumerate(names) if name in TO_TENSOR), len(steps))
+        self.transform = transform
+        self.before, rest = steps[:start], steps[start:]
+        self.known = bool(rest) and set(names[start + 1 :]) <= {"Normalize"}
+        """Whether the rest has a table."""
+        self.table = _table(rest) if self.known else np.empty((0, LEVELS), np.float32)
+
+    def prepare(self, image: Image.Image) -> NDArray[np.float32]:
+        """Transform an image to a (3, height, width) array; what the table does not fit goes the transform's way."""
+        shaped = image
+        for step in self.before if self.known else ():
+            shaped = step(shaped)
+        if not self.known or not isinstance(shaped, Image.Image) or shaped.mode != "RGB":
+            array: NDArray[np.float32] = self.transform(image).numpy()
+            return array
+        return self.look_up(np.asarray(shaped).transpose(2, 0, 1))
+
+    def look_up(self, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
+        """Return what the last steps make of a (3, height, width) array of bytes."""
+        found = np.empty(pixels.shape, np.float32)
+        for channel, levels, place in zip(pixels, self.table, found, strict=True):
+            levels.take(channel, out=place, mode="wrap")  # no byte is outside; asking for errors would buffer
+        return found
+
+
+def _table(steps: list[Any]) -> NDArray[np.float32]:
+    """Run the steps on an image that has every level in every channel."""
+    levels = np.arange(LEVELS, dtype=np.uint8)
+    pixels: Any = Image.fromarray(np.repeat(levels[None, :, None], 3, axis=2))
+    for step in steps:
+        pixels = step(pixels)
+    table: NDArray[np.float32] = pixels.numpy()[:, 0]
+    return table
