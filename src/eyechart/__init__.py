@@ -10,7 +10,9 @@ __version__ = "0.2.0"
 _PUBLIC = {
     "load_results": "eyechart.report.load",
     "write_report": "eyechart.report.page",
-    "evaluate": "eyechart.run",
+    "evaluate": "eyechart.calls.evaluate",
+    "load_model": "eyechart.calls.load_model",
+    "score": "eyechart.calls.score",
     "run_task": "eyechart.compat.evalscope.main",
     "TaskConfig": "eyechart.compat.evalscope",
     "read_result": "eyechart.results",
@@ -32,9 +34,11 @@ __all__ = [
     "Sample",
     "TaskConfig",
     "evaluate",
+    "load_model",
     "load_results",
     "read_result",
     "run_task",
+    "score",
     "write_report",
 ]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
 from eyechart.errors import UsageError, nearest
 from eyechart.like import OWN, changes, filled
@@ -54,11 +54,10 @@ class QuestionSettings(BaseModel):
     xlsx: bool = True
     """Whether predictions are also written as a spreadsheet."""
 
-    @field_validator("judge", "judge_type", "judge_api_base", mode="before")
+    @field_validator("*", mode="before")
     @classmethod
-    def _one_judge(cls, value: object) -> object:
-        """Take a single name for a list of one."""
-        return [value] if isinstance(value, str) else value
+    def _one(cls, value: object, info: ValidationInfo) -> object:
+        return _listed(cls, value, info)
 
 
 class Config(BaseModel):
@@ -85,7 +84,7 @@ class Config(BaseModel):
     task: list[str] = Field(default=["auto"], min_length=1)
     language: list[str] = Field(default=["en"], min_length=1)
     output: str | None = None
-    """A template of paths; by default the task's own."""
+    """A file, or a folder if it ends with a slash or is one; a template of paths. By default the folder results."""
     append: bool = False
     """Whether a result is added to its output as a line, so that several jobs may have one."""
     recall_k: list[int] = [5]
@@ -128,11 +127,10 @@ class Config(BaseModel):
     reranker: str = ""
     """A second model for text retrieval: it orders anew what the encoder found."""
 
-    @field_validator("task", mode="before")
+    @field_validator("*", mode="before")
     @classmethod
-    def _one_task(cls, value: object) -> object:
-        """Take a single name for a list of one, as configs of other tools write it."""
-        return [value] if isinstance(value, str) else value
+    def _one(cls, value: object, info: ValidationInfo) -> object:
+        return _listed(cls, value, info)
 
     def notes(self) -> tuple[Notice, ...]:
         """Say what is otherwise than by our own defaults because of another evaluation's."""
@@ -140,6 +138,12 @@ class Config(BaseModel):
         found = changes(self.like, self.model_dump(), ours)
         text = f"Defaults are those of {self.like} (--like): {'; '.join(found)}."
         return (Notice("like", len(found), text),) if found else ()
+
+
+def _listed(model: type[BaseModel], value: object, info: ValidationInfo) -> object:
+    """Take a single name or number for a list of one."""
+    annotation = model.model_fields[str(info.field_name)].annotation
+    return [value] if get_origin(annotation) is list and isinstance(value, str | int | float) else value
 
 
 def make_config(values: dict[str, Any]) -> Config:

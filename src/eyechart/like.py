@@ -9,10 +9,12 @@ OWN: Final = "eyechart"
 STYLES: Mapping[str, Mapping[str, Any]] = {
     OWN: {},
     "clip_benchmark": {
+        "output": "{dataset}_{pretrained}_{model}_{language}_{task}.json",
         "precision": "amp",
         "task_options": {"fewshot_draw": "clip_benchmark", "empty_classes": "zero"},
     },
     "internvl": {
+        "output": "result.json",
         "recall_k": [1, 5, 10],
         "caption_cleaning": {"flickr30k": "internvl", "mscoco_captions": "internvl"},
         "precision": "half",
@@ -54,7 +56,8 @@ def changes(like: str, settings: Mapping[str, Any], ours: Mapping[str, Any]) -> 
         ours: Our own defaults.
     """
     style = {**STYLES[like], **STYLES[like].get("task_options", {})}
-    style.pop("task_options", None)
+    for name in ("task_options", "output"):  # no number depends on where it goes
+        style.pop(name, None)
     known = {**settings, **settings["task_options"]}
     return [
         f"{name} {_words(value)}" + (f" instead of {_words(ours[name])}" if ours.get(name) else "")

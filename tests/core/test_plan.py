@@ -1,8 +1,7 @@
-import argparse
-
 import pytest
 
-from eyechart.cli import eval as eval_command
+from eyechart.cli import make_parser
+from eyechart.cli.flags.settings import settings_of
 from eyechart.config import make_config
 from eyechart.errors import EyechartError, UsageError
 from eyechart.plan import TASK_FLAGS, dataset_names, plan_jobs
@@ -217,8 +216,7 @@ def test_a_task_option_that_nothing_would_read_is_refused():
 
 
 def test_the_flags_of_tasks_are_task_options():
-    parser = argparse.ArgumentParser()
-    eval_command.add_arguments(parser)
+    parser = make_parser("eyechart", "eval")
 
     words = ["--fewshot_draw", "eyechart", "--empty_classes", "zero"]  # left open unless they are given
-    assert eval_command.settings_of(parser.parse_args(words))["task_options"].keys() == TASK_FLAGS
+    assert settings_of(parser.parse_args(["eval", *words]))["task_options"].keys() == TASK_FLAGS

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from eyechart.cli import make_parser
-from eyechart.cli.eval import settings_of
+from eyechart.cli.flags.settings import settings_of
 from eyechart.config import make_config
 from eyechart.demo import model_folder
 from eyechart.outputs import fill_output

@@ -78,7 +78,7 @@ def test_multiple_choice_is_compared_and_shown_with_its_options(answers):
     (chunk,) = make_payload(found).chunks
 
     assert line.paired.only_second > line.paired.only_first
-    assert chunk["samples"]["questions"][0]["options"].keys() == set("ABCD")
+    assert chunk["samples"]["questions"]["0"]["options"].keys() == set("ABCD")
 
 
 def test_captions_are_compared_by_the_score_of_each_image(answers):

@@ -58,6 +58,30 @@ def test_clusters_make_the_interval_wider():
     assert together.interval.half_width > 1.5 * alone.interval.half_width
 
 
+def test_grades_may_be_any_numbers():
+    rng = np.random.default_rng(3)
+    first = rng.normal(5, 2, 3000)
+    second = first + rng.normal(0, 1, 3000)
+
+    kappa, alpha = cohen_kappa(first, second, graded=True), krippendorff_alpha([first, second], graded=True)
+
+    expected = np.mean((first[:, None] - second[None, :]) ** 2)
+    assert kappa.value == pytest.approx(1 - np.mean((first - second) ** 2) / expected)
+    assert alpha.value == pytest.approx(kappa.value, abs=1e-3)
+    assert 0.006 < kappa.interval.half_width < 0.009  # Fisher: 1.96 * (1 - value**2) / sqrt(n)
+    assert kappa.interval.low < 1 - 1 / (2 * 4 + 1) < kappa.interval.high
+
+
+def test_judges_who_never_disagreed_may_do_so_once():
+    verdicts = np.arange(40) % 2
+
+    found = cohen_kappa(verdicts, verdicts)
+
+    assert found.value == 1
+    assert found.interval.high == 1
+    assert 0.6 < found.interval.low < 0.95
+
+
 def test_judges_that_lie_apart_widen_the_interval_and_noise_alone_does_not():
     rng = np.random.default_rng(0)
     noise = rng.random((3, 4000)) < 0.5

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from eyechart.io.cells import align
-from eyechart.io.terminal import write_message, write_output
+from eyechart.io.layout import columns_of, lay_out
+from eyechart.io.terminal import width_of, write_message, write_output
 
 if TYPE_CHECKING:
     from eyechart.datasets.catalogue import Catalogue
@@ -44,11 +44,18 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+NUMBERS = ("CLASSES", "SAMPLES", "COUNT", "DATASETS")
+
+
 def show_columns(rows: Sequence[Sequence[str]], head: Sequence[str]) -> None:
-    """Write rows in aligned columns; the head goes to the error stream, so that pipes get the rows alone."""
-    first, *lines = align([head, *rows], texts=len(head))
-    write_message(f"{first}\n", sys.stderr)
-    write_output("".join(f"{line}\n" for line in lines), sys.stdout)
+    """Write rows in columns, as many as there is room for; the head goes to the error stream, pipes get the rows."""
+    columns = columns_of(*head, right=NUMBERS, drop=head[1:-1], wraps=True)
+    first, *lines = lay_out(columns, rows, width_of(sys.stdout))
+    write_output(f"{first[0]}\n", sys.stderr)
+    left_out = [name for name in head if name not in first[0].split()]
+    write_output("".join(f"{line}\n" for row in lines for line in row), sys.stdout)
+    if left_out:
+        write_message(f"No room for {', '.join(left_out)}: a wider terminal has it, and so has a pipe.\n", sys.stderr)
 
 
 def registries() -> dict[str, Registry]:

@@ -46,6 +46,16 @@ FILES = {
 }
 """A file that tells the form of the folder that it lies in, the first one first."""
 TABLES = frozenset({".csv", ".tsv", ".jsonl"})
+_SHEET = "Save the sheet as CSV, with UTF-8, and give that file."
+_PACKED = "Unpack it and give the folder."
+_IMAGE = "Give the folder of the images, or a table that names them."
+OTHER_FILES = {
+    **dict.fromkeys((".xlsx", ".xls", ".xlsm", ".ods", ".numbers"), _SHEET),
+    **dict.fromkeys((".zip", ".tar", ".gz", ".tgz", ".7z", ".rar"), _PACKED),
+    **dict.fromkeys((".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff"), _IMAGE),
+    ".parquet": "Questions with images: `eyechart vlm convert` makes a table of them. Others: write them as CSV.",
+}
+"""Files that people try, by their ending: never data as they are, and what to do with them."""
 
 
 def resolve_dataset(
@@ -77,6 +87,29 @@ def resolve_dataset(
     return DatasetSpec(name, place.reader, place.root, split, language, limit, {**given, **place.options})
 
 
+def is_dataset(name: str, catalogue: Catalogue) -> bool:
+    """Tell whether data is known by this name, or a prefix says how it is read; no path is looked at."""
+    known = name in DEMO or name == CUSTOM or name in catalogue.collections or catalogue.find(name) is not None
+    return known or name in question_names() or (name.partition("/")[0] in PREFIXES and "/" in name)
+
+
+def is_path(name: str, catalogue: Catalogue) -> bool:
+    """Tell whether a name is written like a path: a separator is in it, and it does not begin as names of data do."""
+    if name.startswith((".", "/", "~")) or name.endswith("/") or "\\" in name:
+        return True
+    first, slash, _ = name.partition("/")
+    names = (*DEMO, *catalogue.spellings())
+    return bool(slash) and not any(known.startswith(f"{first.lower()}/") for known in names)
+
+
+def no_such_path(path: Path) -> UnknownNameError:
+    """Make the error for a path where nothing is, with the nearest name beside it."""
+    folder = path.parent
+    beside = nearest(path.name, [item.name for item in folder.iterdir()], count=1) if folder.is_dir() else []
+    where = f"Did you mean {folder / beside[0]}?" if beside else "Check the path."
+    return UnknownNameError(f"There is no such folder or file: {path}", advice=where)
+
+
 def plain_name(name: str) -> str:
     """Return the name as it stands in paths: without ``wds/``."""
     return name.removeprefix("wds/")
@@ -99,9 +132,11 @@ def _find(name: str, root: str, split: str, language: str, options: dict[str, An
     prefix, slash, rest = name.partition("/")
     if slash and prefix in PREFIXES:
         return _prefixed(PREFIXES[prefix], rest, root, options, catalogue)
-    path = Path(name)
+    path = Path(name).expanduser()
     if path.exists():
         return _detect(path)
+    if is_path(name, catalogue):
+        raise no_such_path(path)
     near = nearest(name, [*DEMO, CUSTOM, *catalogue.spellings(), *question_names()], cutoff=0.0)
     raise UnknownNameError(
         f"Unknown dataset: {name!r}.",
@@ -143,7 +178,8 @@ def _detect(path: Path) -> Place:
     """Recognise the form of data at a path."""
     if path.is_file():
         if path.name != jsonl.FILE and path.suffix not in TABLES:
-            raise DataError(f"{path} is not a dataset.", advice=f"A table ends in {', '.join(sorted(TABLES))}.")
+            advice = OTHER_FILES.get(path.suffix.lower(), f"A table ends in {', '.join(sorted(TABLES))}.")
+            raise DataError(f"{path} is not a dataset.", advice=advice)
         return Place("jsonl" if path.name == jsonl.FILE else "table", str(path))
     for name, reader in FILES.items():
         if (path / name).is_file():

@@ -69,12 +69,12 @@ class DigestBooks:
         folder, name = os.path.split(os.path.abspath(path))  # noqa: PTH100 - without asking the disk
         book = self._book(folder)
         try:
-            state = _state(path)
+            state = file_state(path)
             known = book.get(name)
             if known is not None and known[0] == state:
                 return bytes.fromhex(known[1])
             found = _read(path)
-            if _state(path) == state and time.time_ns() - max(state[1], state[2]) > SETTLED:
+            if file_state(path) == state and is_settled(state):
                 book[name] = (state, found.hex())
                 self._changed.add(folder)
         except OSError as error:
@@ -102,9 +102,15 @@ def _books(root: Path) -> DigestBooks:
     return DigestBooks(root / "digests")
 
 
-def _state(path: Path) -> State:
+def file_state(path: Path) -> State:
+    """Return what changes when a file does, without reading it."""
     found = path.stat()
     return [found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_dev]
+
+
+def is_settled(state: State) -> bool:
+    """Tell whether the last change is so long ago that another one would be seen."""
+    return time.time_ns() - max(state[1], state[2]) > SETTLED
 
 
 def _read(path: Path) -> bytes:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import unicodedata
 from typing import TYPE_CHECKING, Any, TextIO
 
 from eyechart.io.translate import translate
@@ -12,6 +14,11 @@ if TYPE_CHECKING:
 
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 """Control characters but tab and line feed, what turns the direction of writing around, and halves of characters."""
+_WORD = re.compile(r"`[^`]*`\S*|\S+")
+"""A word, or a command between backticks: nobody wants to put that together again."""
+
+
+USUAL_WIDTH = 80
 
 
 def visible(text: str) -> str:
@@ -23,9 +30,45 @@ def _code(point: int) -> str:
     return f"\\x{point:02x}" if point < 256 else f"\\u{point:04x}"
 
 
+def width_of(stream: TextIO) -> int | None:
+    """Return how many columns there are: ``COLUMNS``, or those of the terminal; None in a pipe or a file."""
+    wanted = os.environ.get("COLUMNS", "")
+    if wanted.isdecimal() and int(wanted):
+        return int(wanted)
+    if not stream.isatty():
+        return None
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or USUAL_WIDTH
+    except (OSError, ValueError):  # no window behind it, as in some consoles
+        return USUAL_WIDTH
+
+
+def text_width(text: str) -> int:
+    """Return how many columns of a terminal a text takes: two for a Chinese character, none for an accent."""
+    if text.isascii():
+        return len(text)
+    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
+
+
+def wrap(text: str, width: int | None, indent: str = "") -> list[str]:
+    """Break a line between words; a word that is too long keeps a line to itself."""
+    if width is None or text_width(text) <= width:
+        return [text]
+    lead = text[: len(text) - len(text.lstrip())]
+    lines, line = [], lead
+    for word in _WORD.findall(text):
+        if line.strip() and text_width(line) + 1 + text_width(word) > width:
+            lines.append(line)
+            line = lead + indent
+        line = f"{line} {word}" if line.strip() else line + word
+    return [*lines, line]
+
+
 def write_message(text: str, stream: TextIO) -> None:
     """Write what is for people, in a terminal or in a log that somebody will open in one, in their language."""
-    _write(visible(translate(text)), stream)
+    width = width_of(stream)
+    lines = visible(translate(text)).split("\n")
+    _write("\n".join(part for line in lines for part in wrap(line, width)), stream)
 
 
 def write_output(text: str, stream: TextIO) -> None:

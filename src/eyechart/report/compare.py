@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from eyechart.errors import UsageError
-from eyechart.report.means import align, in_common, rows_of
+from eyechart.report.means import align, count_left_out, in_common, rows_of
 from eyechart.report.pairing import UNPAIRABLE, RecordsCache, differences
 from eyechart.report.records import RecordColumns
 from eyechart.report.table import BenchmarkColumn, Column, ResultTable, lost_samples
@@ -142,7 +142,7 @@ def _by_function(sides: Sequence[Side]) -> Paired | None:
         return None
     first, second, present = a.scores[of_a], b.scores[of_b], a.present[of_a]
     test = function.compare(first, second, present)
-    left_out = len({*a.ids, *b.ids}) - len(ids)
+    left_out = count_left_out([a.ids, b.ids], ids)
     return function.value(first, present), function.value(second, present), test, left_out
 
 

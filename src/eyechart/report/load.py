@@ -9,7 +9,7 @@ from typing import Any
 
 from eyechart.errors import ResultError, UsageError
 from eyechart.io.files import TEMPORARY
-from eyechart.io.progress_file import PROGRESS_PREFIX
+from eyechart.io.progress.file import PROGRESS_PREFIX
 from eyechart.io.untrusted import DAMAGED
 from eyechart.report import peers
 from eyechart.results import Result, parse_documents, result_from_dict

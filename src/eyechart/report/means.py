@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from eyechart.errors import ResultError
-from eyechart.report.records import Floats, Ints, RecordColumns, numbered, read_columns
+from eyechart.report.records import Floats, Ints, RecordColumns, numbered
+from eyechart.report.remembered import remembered_columns
 from eyechart.report.tests import FUNCTIONS
 from eyechart.results import Result
 from eyechart.types import MeanOf, Metric
@@ -56,7 +57,7 @@ def rows_of(columns: RecordColumns, mean_of: MeanOf) -> MeanRows:
         counts &= np.array([value == wanted for value in columns.names[name]], bool)
     kept = np.flatnonzero(counts)
     values = numbers[kept] if mean_of.at_most is None else (numbers[kept] <= mean_of.at_most).astype(np.float64)
-    ids = columns.ids if kept.size == len(columns.ids) else tuple(columns.ids[i] for i in kept)
+    ids = columns.ids if kept.size == len(columns.ids) else tuple(columns.ids[i] for i in kept.tolist())
 
     def named(field: str) -> tuple[str, ...] | None:
         return tuple(columns.names[field][i] or columns.ids[i] for i in kept) if field else None
@@ -75,18 +76,25 @@ def align(parts: Sequence[MeanRows]) -> AlignedRows | None:
         return None if names is None else tuple(names[i] for i in places[0])
 
     values = np.stack([part.values[place] for part, place in zip(parts, places, strict=True)])
-    seen = set(ids).union(*(part.ids for part in parts))
-    return AlignedRows(ids, values * _weights(own(first.groups), len(ids)), own(first.units), len(seen) - len(ids))
+    left_out = count_left_out([part.ids for part in parts], ids)
+    return AlignedRows(ids, values * _weights(own(first.groups), len(ids)), own(first.units), left_out)
 
 
 def in_common(lists: Sequence[tuple[str, ...]]) -> tuple[tuple[str, ...], list[Ints]]:
     """Return the ids that all lists have, in the order of the first, and where each list has them."""
-    if all(own == lists[0] for own in lists):
+    if all(own is lists[0] or own == lists[0] for own in lists):
         return lists[0], [np.arange(len(lists[0]))] * len(lists)
     common = set(lists[0]).intersection(*lists[1:])
     ids = tuple(name for name in lists[0] if name in common)
     lookups = [{name: i for i, name in enumerate(own)} for own in lists]
     return ids, [np.array([place[name] for name in ids], np.int64) for place in lookups]
+
+
+def count_left_out(lists: Sequence[tuple[str, ...]], common: tuple[str, ...]) -> int:
+    """Count the ids that only some of the lists have."""
+    if all(own is common for own in lists):
+        return 0
+    return len(set().union(*lists)) - len(common)
 
 
 def read_checked(result: Result, *, keep: int = 0) -> RecordColumns | None:
@@ -97,7 +105,7 @@ def read_checked(result: Result, *, keep: int = 0) -> RecordColumns | None:
     """
     if result.altered:
         raise ResultError(f"{result.path} was changed after it was written.", advice="Run the job again.")
-    columns = read_columns(result, keep=keep)
+    columns = remembered_columns(result, keep=keep)
     if columns is None:
         return None
     for name, metric in result.values.items():

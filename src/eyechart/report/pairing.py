@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from eyechart.errors import ResultError
@@ -90,14 +91,22 @@ class RecordsCache:
         self.problems: list[str] = []
         """What could not be read, where that is no error: the page goes on without it and says so."""
         self._columns: dict[tuple[int, int], RecordColumns | None] = {}
+        self._ids: dict[int, tuple[str, ...]] = {}
+        self._alike: dict[tuple[int, int], list[int]] = {}
 
     def columns(self, model: int, benchmark: int) -> RecordColumns | None:
         """Return the records of one cell as columns; None if it has none."""
         place = (model, benchmark)
         if place not in self._columns:
             found = self.table.cells.get(place)
-            self._columns[place] = self._read(found.result) if found else None
+            columns = self._read(found.result) if found else None
+            self._columns[place] = columns and self._with_shared_ids(columns, benchmark)
         return self._columns[place]
+
+    def _with_shared_ids(self, columns: RecordColumns, benchmark: int) -> RecordColumns:
+        """Hold ids that are the same once: that is most of the memory, and what is one object need not be compared."""
+        known = self._ids.setdefault(benchmark, columns.ids)
+        return replace(columns, ids=known) if columns.ids == known else columns
 
     def _read(self, result: Result) -> RecordColumns | None:
         try:
@@ -115,9 +124,12 @@ class RecordsCache:
         leader = self.table.leader(column)
         if leader is None or read[leader] is None:
             return {}
-        known = {model: columns for model, columns in read.items() if columns is not None}
-        return {model: known[model] for model in known if not differences(results[leader], results[model])}
+        alike = self._alike.setdefault((column.benchmark, leader), [])
+        if not alike:
+            alike += [model for model in results if not differences(results[leader], results[model])]
+        return {model: columns for model in alike if (columns := read[model]) is not None}
 
     def forget(self, benchmark: int) -> None:
         """Drop the records of one benchmark."""
         self._columns = {place: columns for place, columns in self._columns.items() if place[1] != benchmark}
+        self._ids.pop(benchmark, None)

@@ -6,6 +6,7 @@ import heapq
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, get_args
 
 import numpy as np
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from eyechart.errors import ResultError
 from eyechart.io.untrusted import DAMAGED
 from eyechart.results import Result
-from eyechart.results.files import records_file
+from eyechart.results.files import record_blocks, records_file
 from eyechart.types import MeanOf, RecordForm
 
 Ints = NDArray[np.int64]
@@ -25,6 +26,7 @@ FORMS: tuple[RecordForm, ...] = get_args(RecordForm)
 NO_VALUE = -1
 _LIMITS = {"label": (0, 1_000_000), "prediction": (NO_VALUE, 1_000_000), "rank": (1, 2**53)}
 """Tables as long as the largest label are made of them."""
+_PLAIN = frozenset({bool, int, float})
 MAX_THUMBNAILS = 2_000
 """Thumbnails that are held of one result."""
 _NUMBERS: Mapping[RecordForm, tuple[str, ...]] = {
@@ -81,15 +83,15 @@ def read_columns(result: Result, *, keep: int = 0) -> RecordColumns | None:
         return None
     try:
         reader = _RecordsReader(result, keep)
-        for record in result.iter_records():
-            reader.add(record)
+        for block in record_blocks(result):
+            reader.add(block)
         return reader.columns()
     except DAMAGED as error:
         raise ResultError(f"{path}: a record is damaged: {error!r}.") from error
 
 
 class _RecordsReader:
-    """Collects columns while records stream by."""
+    """Collects columns while blocks of records stream by."""
 
     def __init__(self, result: Result, keep: int) -> None:
         means: Sequence[MeanOf] = [metric.mean_of for metric in result.values.values() if metric.mean_of]
@@ -97,53 +99,54 @@ class _RecordsReader:
         self.form: RecordForm = form if form in FORMS else ""
         self.keep = keep
         self.ids: list[str] = []
-        self.numbers = _lists(_NUMBERS.get(self.form, ()), (mean.field for mean in means))
-        self.names = _lists(
+        self.numbers: dict[str, list[Floats]] = _lists(_NUMBERS.get(self.form, ()), (mean.field for mean in means))
+        self.names: dict[str, list[str | None]] = _lists(
             _NAMES.get(self.form, ()),
             (name for mean in means for name in (*mean.where, mean.cluster, mean.balance) if name),
         )
         self.labels: list[Sequence[int]] = []
-        self.scores: list[Sequence[float]] = []
+        self.scores: list[Floats] = []
         self.worst: list[tuple[float, int, Mapping[str, Any]]] = []
         self.texts: dict[int, str] = {}
         self.thumbnails: dict[int, str] = {}
 
-    def add(self, record: Mapping[str, Any]) -> None:
-        position = len(self.ids)
-        self.ids.append(str(record["id"]))
+    def add(self, block: Sequence[Mapping[str, Any]]) -> None:
+        start = len(self.ids)
+        self.ids += [str(record["id"]) for record in block]
         for name, numbers in self.numbers.items():
-            numbers.append(_number(record, name))
+            numbers.append(_numbers(block, name))
         for name, texts in self.names.items():
-            texts.append(str(record[name]) if record.get(name) is not None else None)
+            texts += [None if (text := record.get(name)) is None else str(text) for record in block]
         for name in _NEEDED.get(self.form, ()):
-            if record.get(name) is None:
-                raise ValueError(f"{record['id']!r:.80} has no {name}")
+            lacking = next((record for record in block if record.get(name) is None), None)
+            if lacking is not None:
+                raise ValueError(f"{lacking['id']!r:.80} has no {name}")
         if self.form == "labels":
-            self.labels.append(record["labels"])
-            self.scores.append(record["scores"])
+            self.labels += [record["labels"] for record in block]
+            self.scores.append(np.array([record["scores"] for record in block], np.float64))
         if self.keep:
-            self._show(position, record)
+            self._show(start, block)
 
-    def _show(self, position: int, record: Mapping[str, Any]) -> None:
+    def _show(self, start: int, block: Sequence[Mapping[str, Any]]) -> None:
         """Keep what the page shows."""
-        if record.get("text"):
-            self.texts[position] = str(record["text"])
-        if record.get("thumbnail") and len(self.thumbnails) < MAX_THUMBNAILS:
-            self.thumbnails[position] = str(record["thumbnail"])
-        badness = _BADNESS[self.form](record) if self.form in _BADNESS else 0.0
-        if badness > 0:
-            push = heapq.heappush if len(self.worst) < self.keep else heapq.heappushpop
-            push(self.worst, (badness, -position, record))
+        for position, record in enumerate(block, start):
+            if text := record.get("text"):
+                self.texts[position] = str(text)
+            if (thumbnail := record.get("thumbnail")) and len(self.thumbnails) < MAX_THUMBNAILS:
+                self.thumbnails[position] = str(thumbnail)
+        if badness_of := _BADNESS.get(self.form):
+            found = ((badness_of(record), -position, record) for position, record in enumerate(block, start))
+            self.worst = heapq.nlargest(self.keep, chain(self.worst, (one for one in found if one[0] > 0)))
 
     def columns(self) -> RecordColumns:
-        scores = np.array(self.scores, np.float64) if self.scores else np.zeros((0, 0))
+        scores = np.concatenate(self.scores) if self.scores else np.zeros((0, 0))
         present = np.zeros(scores.shape, bool)
         for row, labels in enumerate(self.labels):
             present[row, list(labels)] = True
         return RecordColumns(
             form=self.form,
             ids=tuple(self.ids),
-            numbers={name: np.array(values, np.float64) for name, values in self.numbers.items()},
+            numbers={name: np.concatenate([np.empty(0), *parts]) for name, parts in self.numbers.items()},
             names={name: tuple(values) for name, values in self.names.items()},
             present=present,
             scores=scores,
@@ -161,6 +164,17 @@ def numbered(names: Iterable[str]) -> Ints:
 
 def _lists(*names: Iterable[str]) -> dict[str, list[Any]]:
     return {name: [] for part in names for name in part}
+
+
+def _numbers(block: Sequence[Mapping[str, Any]], name: str) -> Floats:
+    """Read a field of some records; what is no plain number, or near a limit, is looked at one by one."""
+    low, high = _LIMITS.get(name, (-math.inf, math.inf))
+    found = [record.get(name) for record in block]
+    if _PLAIN.issuperset(map(type, found)):
+        values = np.array(found, np.float64)
+        if bool(((values >= low) & (values < high)).all()):
+            return values
+    return np.array([_number(record, name) for record in block], np.float64)
 
 
 def _number(record: Mapping[str, Any], name: str) -> float:

@@ -41,9 +41,9 @@ def paired_test(first: Floats, second: Floats, units: Units) -> PairedOutcome:
     scale = max(1.0, float(np.abs([first, second]).max()))  # the test is one of fractions
     clusters = None if units is None else numbered(units)
     found = _outcome(stats.paired_test(second / scale, first / scale, clusters, level=LEVEL), scale)
-    if not (np.isin(first, (0, 1)).all() and np.isin(second, (0, 1)).all()):
+    if not all(bool(((values == 0) | (values == 1)).all()) for values in (first, second)):
         return found
-    only = stats.discordant((first > 0).tolist(), (second > 0).tolist())
+    only = stats.discordant(first > 0, second > 0)
     detectable = found.detectable
     if units is None and found.low is not None:  # where there is no interval, nothing can be told apart
         detectable = stats.smallest_detectable_difference(first.size, sum(only) / first.size, 1 - LEVEL, POWER)

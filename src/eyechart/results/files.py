@@ -5,13 +5,15 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from eyechart.errors import ResultError
 from eyechart.io.files import atomic_file, write_atomic
 from eyechart.io.json_text import to_json
-from eyechart.io.untrusted import MAX_JSON, json_lines, read_text
+from eyechart.io.untrusted import MAX_JSON, read_text
+from eyechart.results.json_blocks import object_blocks
 from eyechart.results.lines import Documents, append_line, identity_of, parse_documents
 from eyechart.results.parse import checksum, result_from_dict, result_to_dict
 from eyechart.results.result import Result
@@ -135,8 +137,8 @@ def records_file(result: Result) -> Path | None:
     return result.path.parent / Path(str(result.records["file"])).name
 
 
-def read_records(result: Result) -> Iterator[dict[str, Any]]:
-    """Stream the records of a result; none if it has no records file.
+def record_blocks(result: Result) -> Iterator[list[dict[str, Any]]]:
+    """Stream the records of a result, many at a time; none if it has no records file.
 
     Raises:
         ResultError: Before the first of them, if they are missing or not those that were written with the result.
@@ -154,12 +156,9 @@ def read_records(result: Result) -> Iterator[dict[str, Any]]:
             f"{path} was cut or changed after {result.path} was written.",
             advice="Run the job again, or leave the result out.",
         )
-    yield from read_json_lines(path)
+    yield from object_blocks(path, ResultError)
 
 
 def read_json_lines(path: Path) -> Iterator[dict[str, Any]]:
     """Stream a JSON-lines file; a bad line is an error that names its number."""
-    for number, row in json_lines(path, ResultError):
-        if not isinstance(row, dict):
-            raise ResultError(f"{path}, line {number}: not a JSON object.")
-        yield row
+    return chain.from_iterable(object_blocks(path, ResultError))

@@ -32,7 +32,8 @@ class Result:
     details: Mapping[str, Any] = field(default_factory=dict)
     model_card: Mapping[str, Any] = field(default_factory=dict)
     data: Mapping[str, Any] = field(default_factory=dict)
-    """Dataset fingerprint, split, kind, source, digest of class names and templates."""
+    """Dataset fingerprint, split, kind, source, digest of class names and templates; ``benchmark``, the name of the
+    catalogue's entry that it was read as, "" for one's own data."""
     provenance: Mapping[str, Any] = field(default_factory=dict)
     job: Mapping[str, Any] = field(default_factory=dict)
     """What was run: settings, digest, and the identity of model, data and code at that time."""
@@ -72,6 +73,7 @@ class Result:
 
     def iter_records(self) -> Iterator[dict[str, Any]]:
         """Stream the per-sample records, once they are known to be as written; none without a records file."""
-        from eyechart.results.files import read_records
+        from eyechart.results.files import record_blocks
 
-        yield from read_records(self)
+        for block in record_blocks(self):
+            yield from block

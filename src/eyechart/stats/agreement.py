@@ -1,24 +1,24 @@
 """Agreement of judges beyond chance: Cohen's kappa of two, Krippendorff's alpha of any number, with intervals.
 
 Both are 1 for full agreement and 0 for the agreement of chance. They are undefined (None) where every verdict is the
-same: nothing then tells agreement from a constant. Intervals are those of the bootstrap over independent units.
+same: nothing then tells agreement from a constant. Intervals come from leaving out one independent unit at a time.
 """
 
 from __future__ import annotations
 
-import warnings
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from eyechart.metrics.vectors import Floats
+from eyechart.metrics.vectors import Flags, Floats
 from eyechart.stats.intervals import FEWEST_UNITS, Interval, cluster_index
+from eyechart.stats.quantiles import student_quantile
 
-DRAWS = 1000
-_BLOCK = 100
-"""Draws at a time: what bounds the memory."""
+Statistic = Callable[[Floats], Floats]
+"""What follows from the sums of rows: one number for each row of sums."""
 
 
 @dataclass(frozen=True)
@@ -46,19 +46,37 @@ def cohen_kappa(
     one, two = np.asarray(first, np.float64), np.asarray(second, np.float64)
     both = ~(np.isnan(one) | np.isnan(two))
     one, two = one[both], two[both]
+    rows, kappa = _graded_pairs(one, two) if graded else _named_pairs(one, two)
+    return _with_interval(rows, kappa, clusters if clusters is None else np.asarray(clusters)[both])
+
+
+def _named_pairs(one: Floats, two: Floats) -> tuple[Floats, Statistic]:
+    """Say which of all pairs of verdicts each pair is, and what kappa follows from the sums."""
     levels, codes = np.unique(np.concatenate([one, two]), return_inverse=True)
     count, n = levels.size, one.size
     cells = np.zeros((n, count * count))
     cells[np.arange(n), codes[:n] * count + codes[n:]] = 1
-    distance = _distances(levels, graded=graded)
 
     def kappa(sums: Floats) -> Floats:
         table = sums.reshape(-1, count, count)
         total = table.sum(axis=(1, 2))
-        expected = np.einsum("bi,ij,bj->b", table.sum(axis=2), distance, table.sum(axis=1)) / total
-        return np.asarray(1 - np.einsum("bij,ij->b", table, distance) / expected)
+        agreeing = np.einsum("bii->b", table)
+        expected = total - np.einsum("bi,bi->b", table.sum(axis=2), table.sum(axis=1)) / total
+        return np.asarray(1 - (total - agreeing) / expected)
 
-    return _with_interval(cells, kappa, clusters if clusters is None else np.asarray(clusters)[both])
+    return cells, kappa
+
+
+def _graded_pairs(one: Floats, two: Floats) -> tuple[Floats, Statistic]:
+    """Give the moments of each pair of grades: their sums tell kappa, however many grades there are."""
+    middle = float(np.mean([one, two])) if one.size else 0.0
+    a, b = one - middle, two - middle
+
+    def kappa(sums: Floats) -> Floats:
+        total, apart, first, second, squares = sums.T
+        return np.asarray(1 - apart / (squares - 2 * first * second / total))
+
+    return np.column_stack([np.ones_like(a), (a - b) ** 2, a, b, a**2 + b**2]), kappa
 
 
 def krippendorff_alpha(verdicts: ArrayLike, clusters: ArrayLike | None = None, *, graded: bool = False) -> Agreement:
@@ -70,51 +88,64 @@ def krippendorff_alpha(verdicts: ArrayLike, clusters: ArrayLike | None = None, *
     present = ~np.isnan(table)
     pairable = present.sum(axis=0) >= 2
     table, present = table[:, pairable], present[:, pairable]
+    rows, alpha = _graded_units(table, present) if graded else _named_units(table, present)
+    return _with_interval(rows, alpha, clusters if clusters is None else np.asarray(clusters)[pairable])
+
+
+def _named_units(table: Floats, present: Flags) -> tuple[Floats, Statistic]:
+    """Count each answer's verdicts, and how many of its pairs disagree."""
     levels = np.unique(table[present])
-    counts = np.stack([(table == level).sum(axis=0) for level in levels], axis=1) if levels.size else np.empty((0, 0))
-    counts = counts.astype(np.float64)
-    distance = _distances(levels, graded=graded)
-    apart = np.einsum("ui,ij,uj->u", counts, distance, counts) / np.maximum(counts.sum(axis=1) - 1, 1)
+    counts = np.stack([np.zeros(table.shape[1]), *((table == level).sum(axis=0) for level in levels)], axis=1)
+    sizes = counts.sum(axis=1)
+    apart = (sizes**2 - (counts**2).sum(axis=1)) / np.maximum(sizes - 1, 1)
 
     def alpha(sums: Floats) -> Floats:
         seen, totals = sums[:, 0], sums[:, 1:]
-        expected = np.einsum("bi,ij,bj->b", totals, distance, totals) / (totals.sum(axis=1) - 1)
-        return np.asarray(1 - seen / expected)
+        n = totals.sum(axis=1)
+        return np.asarray(1 - seen / ((n**2 - (totals**2).sum(axis=1)) / (n - 1)))
 
-    named = clusters if clusters is None else np.asarray(clusters)[pairable]
-    return _with_interval(np.column_stack([apart, counts]), alpha, named)
-
-
-def _distances(levels: Floats, *, graded: bool) -> Floats:
-    apart = levels[:, None] - levels[None, :]
-    return apart**2 if graded else (apart != 0).astype(np.float64)
+    return np.column_stack([apart, counts]), alpha
 
 
-def _with_interval(rows: Floats, statistic: Callable[[Floats], Floats], clusters: ArrayLike | None) -> Agreement:
-    """Compute a statistic of the sums of rows, and its percentiles over draws of clusters with replacement."""
+def _graded_units(table: Floats, present: Flags) -> tuple[Floats, Statistic]:
+    """Give the moments of each answer's grades: their sums tell alpha, however many grades there are."""
+    middle = float(table[present].mean()) if present.any() else 0.0
+    grades = np.where(present, table - middle, 0.0)
+    sizes, sums, squares = present.sum(axis=0), grades.sum(axis=0), (grades**2).sum(axis=0)
+    apart = (sizes * squares - sums**2) / np.maximum(sizes - 1, 1)
+
+    def alpha(rows: Floats) -> Floats:
+        seen, n, first, second = rows.T
+        return np.asarray(1 - seen / ((n * second - first**2) / (n - 1)))
+
+    return np.column_stack([apart, sizes, sums, squares]), alpha
+
+
+def _with_interval(rows: Floats, statistic: Statistic, clusters: ArrayLike | None) -> Agreement:
+    """Compute a statistic of the sums of rows, and its interval by leaving out each cluster in turn.
+
+    The interval is symmetric on Fisher's scale, where agreement near 1 has no end. What one more cluster could add is
+    allowed for: judges who never disagreed so far may do so once.
+    """
     n = rows.shape[0]
     if n == 0:
         return Agreement(None, None, 0)
     index, sizes = cluster_index(clusters, n)
-    sums = np.zeros((sizes.size, rows.shape[1]))
-    np.add.at(sums, index, rows)
-    with np.errstate(invalid="ignore", divide="ignore"), warnings.catch_warnings():
-        value = float(statistic(sums.sum(axis=0, keepdims=True))[0])
-        if not np.isfinite(value):
+    sums = np.stack([np.bincount(index, weights=column) for column in rows.T], axis=1)
+    whole = sums.sum(axis=0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        value = float(statistic(whole[None])[0])
+        if not math.isfinite(value):
             return Agreement(None, None, n)
-        drawn = _draws(sums, statistic)
-    if sizes.size < FEWEST_UNITS or not drawn.size:
-        return Agreement(value, None, n)
-    low, high = np.percentile(drawn, [2.5, 97.5])
-    return Agreement(value, Interval(min(float(low), value), max(float(high), value)), n)
-
-
-def _draws(sums: Floats, statistic: Callable[[Floats], Floats]) -> NDArray[np.float64]:
-    """Return the statistic of many draws; one in which every verdict is the same is left out, as it has none."""
-    rng, clusters = np.random.default_rng(0), sums.shape[0]
-    found = []
-    for _ in range(DRAWS // _BLOCK):
-        times = rng.multinomial(clusters, np.full(clusters, 1 / clusters), size=_BLOCK)
-        found.append(statistic(times @ sums))
-    values = np.concatenate(found)
-    return values[np.isfinite(values)]
+        units = n**2 / float((sizes**2).sum())
+        if units < FEWEST_UNITS:
+            return Agreement(value, None, n)
+        without = statistic(whole - sums)
+    without = without[np.isfinite(without)]  # without its only disagreement, nothing tells agreement from a constant
+    variance = float(((without - without.mean()) ** 2).sum()) * (sizes.size - 1) / sizes.size
+    unseen = 1 / units
+    inside = max(-1 + unseen, min(1 - unseen, value))
+    spread = math.sqrt(variance + unseen**2) / (1 - inside**2)
+    half = student_quantile(0.975, units - 1) * spread
+    low, high = (math.tanh(math.atanh(inside) + side * half) for side in (-1, 1))
+    return Agreement(value, Interval(min(low, value), max(high, value)), n)

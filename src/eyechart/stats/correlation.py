@@ -53,5 +53,8 @@ def _through_ranks(ranks: Floats, slopes: Floats) -> Floats:
     """How a pair moves the correlation by raising the ranks above its own by one, and equal ones by a half."""
     order = np.argsort(ranks, kind="stable")
     above = np.append(np.cumsum(slopes[order][::-1])[::-1], 0.0)
-    ends = [np.searchsorted(ranks[order], ranks, side=side) for side in ("left", "right")]
-    return np.asarray((above[ends[0]] + above[ends[1]]) / 2 / ranks.std())
+    starts = np.flatnonzero(np.diff(ranks[order], prepend=-np.inf))
+    ends = np.append(starts[1:], ranks.size)
+    out = np.empty(ranks.size)
+    out[order] = np.repeat(above[starts] + above[ends], ends - starts)
+    return np.asarray(out / 2 / ranks.std())

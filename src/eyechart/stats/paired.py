@@ -38,7 +38,7 @@ def paired_test(
     if a.shape != b.shape or a.size == 0:
         raise ValueError(f"paired samples need two equal, non-empty lists, not {a.shape} and {b.shape}")
     index, sizes = cluster_index(clusters, a.size)
-    gains = np.bincount(index, weights=a - b)
+    gains = a - b if clusters is None else np.bincount(index, weights=a - b)
     difference = float((a - b).mean())
     interval, p_value = score_test(difference, (gains - difference * sizes) / a.size, sizes / a.size, level)
     return PairedTest(difference, interval, p_value, a.size, sizes.size)
@@ -57,13 +57,14 @@ def score_test(difference: float, influences: Floats, shares: Floats, level: flo
     """
     concentration = float((shares**2).sum())
     z2 = widened_z2(level, 1 / concentration)
-    spread = float((influences**2).sum())
+    squares = influences * influences
+    spread = float(squares.sum())
     scale = max(abs(difference), math.sqrt(spread))
     if spread <= (1e-9 * scale) ** 2:  # all units alike
         spread, skew, slope = 0.0, 0.0, 0.0
         unlike = concentration * (abs(difference) or 1.0)  # how unlike one more unit may be
     else:
-        skew = float((influences**3).sum()) / spread
+        skew = float((squares * influences).sum()) / spread
         slope = 2 * float((influences * shares).sum())
         unlike = 0.0
 

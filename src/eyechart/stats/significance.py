@@ -1,7 +1,6 @@
 """Paired tests of two models on the same samples, and corrections for many of them."""
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -42,7 +41,7 @@ def smallest_detectable_difference(
     return difference if difference <= disagreement else None
 
 
-def discordant(first: Sequence[bool], second: Sequence[bool]) -> tuple[int, int]:
+def discordant(first: ArrayLike, second: ArrayLike) -> tuple[int, int]:
     """Count the samples that only the first, and only the second, model got right."""
     a, b = np.asarray(first, dtype=bool), np.asarray(second, dtype=bool)
     if a.shape != b.shape:

@@ -9,8 +9,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import html
-import json
-import zlib
 from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
@@ -19,8 +17,8 @@ from typing import Any
 from eyechart.io.files import write_atomic
 from eyechart.io.translate import language, words
 from eyechart.report.load import load_results
+from eyechart.report.page.packing import pack, plain_json
 from eyechart.report.page.payload import Payload, make_payload
-from eyechart.results import to_json
 
 SCRIPTS = (
     "dom",
@@ -29,6 +27,7 @@ SCRIPTS = (
     "words",
     "averages",
     "charts",
+    "scatter",
     "copy",
     "matrix",
     "overview",
@@ -39,7 +38,9 @@ SCRIPTS = (
     "blind",
     "judges",
     "samples",
+    "retrieval",
     "sample",
+    "mistakes",
     "compare",
     "runs",
     "published",
@@ -81,9 +82,9 @@ def make_page(payload: Payload, *, live: bool = False) -> bytes:
     blocks = [
         _json_block("overview", overview),
         _json_block("words", {part: words(part) for part in ("page", "notes")}),
-        _packed_block("pairs", payload.pairs),
+        _packed_block("pairs", pack(payload.pairs)),
     ]
-    blocks += [_packed_block(f"chunk-{number}", chunk) for number, chunk in enumerate(payload.chunks)]
+    blocks += [_packed_block(f"chunk-{number}", chunk) for number, chunk in enumerate(payload.chunks.texts)]
     parts = {
         "policy": html.escape(policy),
         "title": html.escape(str(overview["title"])),
@@ -112,19 +113,9 @@ def _digest(text: str) -> str:
 
 def _json_block(name: str, value: Any) -> str:
     """JSON inside a script element: without ``<`` it can neither end the element nor start a comment."""
-    text = _to_json(value).replace("<", "\\u003c")
+    text = plain_json(value).replace("<", "\\u003c")
     return f'<script type="application/json" id="{name}">{text}</script>'
 
 
-def _packed_block(name: str, value: Any) -> str:
-    """Deflated JSON in base64, which the page unpacks with the browser's own DecompressionStream."""
-    packed = base64.b64encode(zlib.compress(_to_json(value).encode(), 9)).decode()
+def _packed_block(name: str, packed: str) -> str:
     return f'<script type="text/plain" id="{name}">{packed}</script>'
-
-
-def _to_json(value: Any) -> str:
-    """ASCII only, so that half characters in hostile texts cannot break it; NaN becomes null (the slow way, rarely)."""
-    try:
-        return json.dumps(value, allow_nan=False, separators=(",", ":"))
-    except ValueError:
-        return json.dumps(json.loads(to_json(value)), separators=(",", ":"))

@@ -39,6 +39,7 @@ def describe_benchmark(table: ResultTable, b: int, marks: Mapping[tuple[int, str
     columns = [Column(b, metric) for metric in metrics]
     return {
         "dataset": cut(benchmark.dataset, 500),
+        "spellings": [cut(name, 200) for name in table.spellings(b)],
         "task": benchmark.task,
         "language": benchmark.language,
         "kind": benchmark.measures,

@@ -16,6 +16,7 @@ from eyechart.report.load import Found, Skipped
 from eyechart.report.page.chunks import make_chunk
 from eyechart.report.page.limits import Limits, cut, short
 from eyechart.report.page.overview import describe_benchmark, describe_model, describe_result
+from eyechart.report.page.packing import PackedValues
 from eyechart.report.pairing import RecordsCache, differences
 from eyechart.report.ranking import SuiteScores, tied_with_best
 from eyechart.report.reference import load_reference, published_tables
@@ -29,10 +30,10 @@ WORST = 200
 
 @dataclass(frozen=True)
 class Payload:
-    """The parts of the page's data; chunks are unpacked when they are needed."""
+    """The parts of the page's data; chunks are packed as soon as they are made, and unpacked when they are needed."""
 
     overview: dict[str, Any]
-    chunks: list[dict[str, Any]]
+    chunks: PackedValues
     pairs: list[dict[str, Any]]
 
 
@@ -44,7 +45,9 @@ class _Gathered:
     pairs: list[tuple[int, int]]
     marks: dict[tuple[int, str], dict[str, Any]] = field(default_factory=dict)
     lines: dict[tuple[int, int], list[Difference]] = field(default_factory=dict)
-    chunks: list[dict[str, Any]] = field(default_factory=list)
+    chunks: PackedValues = field(default_factory=PackedValues)
+    facts: list[dict[str, Any]] = field(default_factory=list)
+    """What the overview says of each chunk, which is packed."""
 
 
 def make_payload(
@@ -79,8 +82,7 @@ def make_payload(
         "averages": [{"key": key, "heading": heading, "how": how} for key, (heading, how) in AVERAGES.items()],
         "models": [describe_model(table, m) for m in range(len(table.models))],
         "benchmarks": [
-            describe_benchmark(table, b, gathered.marks) | {"form": gathered.chunks[b].get("form", "")}
-            for b in range(len(table.benchmarks))
+            describe_benchmark(table, b, gathered.marks) | gathered.facts[b] for b in range(len(table.benchmarks))
         ],
         "results": [describe_result(table, m, b) for m, b in sorted(table.cells)],
         "ranking": (ranking := gathered.suite.ranking()) and asdict(ranking),
@@ -120,7 +122,10 @@ def _gather(table: ResultTable, benchmark: int, cache: RecordsCache, gathered: _
                 line = compare_column(table, column, pair, cache)
                 if line is not None:
                     gathered.lines.setdefault(pair, []).append(line)
-    gathered.chunks.append(make_chunk(table.by_benchmark[benchmark], comparable, limits))
+    chunk = make_chunk(table.by_benchmark[benchmark], comparable, limits)
+    images = len(chunk.get("samples", {}).get("thumbnails", ()))
+    gathered.facts.append({"form": chunk.get("form", ""), "images": images})
+    gathered.chunks.append(chunk)
 
 
 def _marks(table: ResultTable, column: Column, cache: RecordsCache) -> dict[str, Any]:

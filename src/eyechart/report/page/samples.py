@@ -30,12 +30,14 @@ class Samples:
     @classmethod
     def align(cls, columns: Mapping[int, RecordColumns], results: Mapping[int, Result]) -> Self:
         """Take the order of the first model, then what only others have."""
-        ids = tuple(dict.fromkeys(name for part in columns.values() for name in part.ids))
-        place = {}
+        ids = tuple(dict.fromkeys(name for own in dict.fromkeys(part.ids for part in columns.values()) for name in own))
+        same, place = np.arange(len(ids)), {}
         for model, part in columns.items():
-            rows = {name: i for i, name in enumerate(part.ids)}
-            same = part.ids == ids
-            place[model] = np.arange(len(ids)) if same else np.array([rows.get(name, NO_VALUE) for name in ids])
+            if part.ids == ids:
+                place[model] = same
+            else:
+                rows = {name: i for i, name in enumerate(part.ids)}
+                place[model] = np.array([rows.get(name, NO_VALUE) for name in ids])
         return cls(next(iter(columns.values())).form, ids, columns, results, place)
 
     def of(self, model: int, name: str) -> Ints:

@@ -1,7 +1,6 @@
 // Two models on the same samples, and ranks over the suite. All numbers were computed when the page was made.
 
-async function compareView(main, params) {
-  const pairs = await unpack("pairs");
+function compareView(main, params, pairs) {
   const known = [...new Set(pairs.flatMap((pair) => [pair.a, pair.b]))].sort((a, b) => a - b);
   const ranking = DATA.ranking;
   const byMean = ranking ? ranking.models : known;

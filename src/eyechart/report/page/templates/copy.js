@@ -3,7 +3,7 @@
 const oneLine = (text) => text.split(/\s+/).filter(Boolean).join(" ");
 const markdownEscape = (text) =>
   oneLine(text).replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll("\\", "\\\\").replaceAll("|", "\\|");
-const LATEX = { "\\": "\\textbackslash{}", "→": "$\\to$", "↓": "$\\downarrow$", "^": "\\textasciicircum{}", "~": "\\textasciitilde{}" };
+const LATEX = { "\\": "\\textbackslash{}", "→": "$\\to$", "↓": "$\\downarrow$", "±": "$\\pm$", "^": "\\textasciicircum{}", "~": "\\textasciitilde{}" };
 for (const character of "&%$#_{}") LATEX[character] = `\\${character}`;
 const latexEscape = (text) => [...oneLine(text)].map((character) => LATEX[character] ?? character).join("");
 

@@ -70,7 +70,9 @@ function facts(pairs) {
 }
 
 async function openResult(m, b) {
+  const turn = turns;
   const chunk = await chunkOf(b);
+  if (turn !== turns) return;
   const benchmark = BENCHMARKS[b];
   const result = resultOf(m, b);
   const described = chunk.results[m];

@@ -62,7 +62,7 @@ function samplesSection(view) {
       ],
     );
   };
-  view.list = { state, draw, section: null };
+  view.list = { state, draw, section: null, open: (i) => i < access.count && openSample(view, access, i, filterSamples(view, access, state)) };
   const others = chunk.samples.models.filter((m) => m !== view.m);
   const update = (values) => { Object.assign(state, values, { page: 0 }); draw(); };
   const section = h(
