@@ -48,7 +48,7 @@ def test_auto_reads_the_type_of_the_dataset(data):
 def test_the_output_is_named_after_the_dataset_without_wds_and_without_slashes(data):
     (job,) = plan(dataset=["wds/vtab/x"], dataset_root="data/vtab-x")
 
-    assert str(job.output) == "vtab_x_eyechart-tiny_eyechart-tiny_en_zeroshot_classification.json"
+    assert str(job.output) == "results/vtab_x_eyechart-tiny.json"
 
 
 def test_a_checkpoint_path_becomes_its_name_or_a_flat_path(data):

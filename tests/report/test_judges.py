@@ -74,7 +74,7 @@ def test_what_is_lost_stands_beside_the_number_with_its_range():
     assert lost_samples(result_with()) == [
         "1 failed",
         "4 unreadable",
-        "counted as wrong: accuracy 0.4000 if all are wrong, 0.9000 if right",
+        "counted as wrong: accuracy 40.00 if all are wrong, 90.00 if right",
     ]
 
 
