@@ -81,7 +81,7 @@ def make_page(payload: Payload, *, live: bool = False) -> bytes:
     overview = payload.overview | {"live": live, "language": language()}
     blocks = [
         _json_block("overview", overview),
-        _json_block("words", words("page")),
+        _json_block("words", {part: words(part) for part in ("page", "notes")}),
         _packed_block("pairs", pack(payload.pairs)),
     ]
     blocks += [_packed_block(f"chunk-{number}", chunk) for number, chunk in enumerate(payload.chunks.texts)]
