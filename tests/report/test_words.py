@@ -12,10 +12,11 @@ from eyechart.io.translate import words
 from eyechart.report.load import load_results
 from eyechart.report.page import make_page
 from eyechart.report.page.payload import make_payload
+from support.source_texts import is_in_the_source
 
 TEMPLATES = resources.files("eyechart.report.page").joinpath("templates")
 SCRIPTS = {part.name: part.read_text(encoding="utf-8") for part in TEMPLATES.iterdir() if part.name.endswith(".js")}
-LITERAL = re.compile(r'\b(?:t|tNodes|word)\(\s*("(?:[^"\\]|\\.)*")')
+LITERAL = re.compile(r'\b(?:t|tNodes|word|say)\(\s*("(?:[^"\\]|\\.)*")')
 COUNTED = re.compile(r'\bcount\([^"\n]*?, "([^"]+)"\)')
 
 
@@ -28,6 +29,12 @@ def spoken(script: str) -> set[str]:
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_every_text_of_the_page_has_chinese_words(name):
     assert spoken(SCRIPTS[name]) - words("page").keys() == set()
+
+
+def test_every_text_of_the_table_is_on_the_page():
+    texts = set().union(*map(spoken, SCRIPTS.values()))
+
+    assert [text for text in words("page") if text not in texts and not is_in_the_source(text)] == []
 
 
 def test_no_text_is_put_together_before_it_is_translated():

@@ -7,6 +7,8 @@ import re
 import unicodedata
 from typing import TYPE_CHECKING, Any, TextIO
 
+from eyechart.io.translate import translate
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -63,9 +65,10 @@ def wrap(text: str, width: int | None, indent: str = "") -> list[str]:
 
 
 def write_message(text: str, stream: TextIO) -> None:
-    """Write what is for people, in a terminal or in a log that somebody will open in one."""
+    """Write what is for people, in a terminal or in a log that somebody will open in one, in their language."""
     width = width_of(stream)
-    _write("\n".join(part for line in visible(text).split("\n") for part in wrap(line, width)), stream)
+    lines = visible(translate(text)).split("\n")
+    _write("\n".join(part for line in lines for part in wrap(line, width)), stream)
 
 
 def write_output(text: str, stream: TextIO) -> None:
@@ -87,7 +90,7 @@ def make_console(**options: Any) -> Console:
 
     class Safe(Console):
         def render_str(self, text: str, **options: Any) -> Text:
-            return super().render_str(visible(text), **options)  # before its width is measured
+            return super().render_str(visible(translate(text)), **options)  # before its width is measured
 
         def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Any:
             for part in super().render(renderable, options):

@@ -157,7 +157,7 @@ function matrixGrid() {
     header: ["model", ...columns.map(columnTitle), heading],
     rows: models.map((m, r) => [MODELS[m].label, ...shown.map((column) => column[r])]),
     best,
-    note: [average.note, ...cautions(models, columns)].join(" "),
+    note: [averageNote(STATE.average, average, plain), ...cautions(models, columns)].join(" "),
   };
 }
 

@@ -94,7 +94,7 @@ function drawOverview({ focus = "" } = {}) {
   replace(
     target,
     empty ? h("p", { class: "empty" }, empty) : h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": t("Models by benchmarks") }, matrixTable(sorted, columns, average)),
-    h("p", { class: "note" }, average.note),
+    h("p", { class: "note" }, averageNote(STATE.average, average, t)),
     legend(columns),
   );
   if (!empty) target.firstElementChild.scrollLeft = scrolled;
