@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import os
 import posixpath
 import re
@@ -35,6 +36,9 @@ LINK = re.compile(r"\[(?P<text>[^\]]*)\]\((?P<path>[^)#:\s]+)(?P<anchor>#[^)\s]*
 
 def on_files(files: Files, config: Any) -> Files:
     """Add the pages that live outside docs/."""
+    logging.getLogger("jieba").setLevel(
+        logging.WARNING
+    )  # it cuts Chinese pages into words for the search, and tells so
     for name, description in ROOT_PAGES.items():
         text = (ROOT / name).read_text(encoding="utf-8")
         files.append(
