@@ -17,6 +17,7 @@ from eyechart.cli.list import catalogue_of, registries
 from eyechart.cli.own_data import own_data
 from eyechart.io.layout import columns_of, lay_out
 from eyechart.io.terminal import width_of, write_output
+from eyechart.io.translate import translate
 
 Facts = Mapping[str, Any]
 
@@ -49,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
         write_output(json.dumps(known, ensure_ascii=False, indent=1) + "\n", sys.stdout)
         return 0
     pairs = [
-        (key if i == 0 else "", line)
+        (translate(key) if i == 0 else "", line)
         for key, value in known.items()
         for i, line in enumerate(value if isinstance(value, list) else [_text(value)])
     ]
