@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from eyechart.errors import nearest
 from eyechart.io.layout import columns_of, lay_out
 from eyechart.io.terminal import width_of, write_message, write_output
+from eyechart.io.translate import translate
 
 if TYPE_CHECKING:
     from eyechart.datasets.catalogue import Catalogue
@@ -72,7 +73,7 @@ def show_columns(rows: Sequence[Sequence[str]], head: Sequence[str]) -> None:
     columns = columns_of(*head, right=NUMBERS, drop=head[1:-1], wraps=True)
     first, *lines = lay_out(columns, rows, width_of(sys.stdout))
     write_output(f"{first[0]}\n", sys.stderr)
-    left_out = [name for name in head if name not in first[0].split()]
+    left_out = [name for name in map(translate, head) if name not in first[0].split()]
     write_output("".join(f"{line}\n" for row in lines for line in row), sys.stdout)
     if left_out:
         write_message(f"No room for {', '.join(left_out)}: a wider terminal has it, and so has a pipe.\n", sys.stderr)
