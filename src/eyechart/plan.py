@@ -36,6 +36,9 @@ from eyechart.types import (
     digest_json,
 )
 
+THUMBNAILS = 48
+"""Small images that a result on data of one's own keeps, unless it is said how many."""
+
 
 @dataclass(frozen=True)
 class PlannedBenchmark:
@@ -262,10 +265,16 @@ def _job(config: Config, spec: ModelSpec, benchmark: PlannedBenchmark) -> Job:
         workers=config.num_workers,
         on_error=config.on_error,
         **({} if config.min_success is None else {"min_success": config.min_success}),
-        thumbnails=config.thumbnails,
+        thumbnails=_thumbnails(config, dataset),
         append=config.append,
         dump=tuple(name for name in ("classnames", "templates") if getattr(config, f"dump_{name}")),
     )
+
+
+def _thumbnails(config: Config, dataset: DatasetSpec) -> int:
+    if config.thumbnails is not None:
+        return config.thumbnails
+    return THUMBNAILS if dataset.own else 0
 
 
 def dataset_names(config: Config, given: Mapping[str, Given] = NOTHING_GIVEN) -> list[str]:
@@ -303,7 +312,7 @@ def dataset_spec(
     wanted = {key: value for key, value in options.items() if value}
     if name in given:
         wanted |= {OBJECT: given[name], "only_split": config.split}
-        return DatasetSpec(name, OBJECT, "", config.split, language, config.limit, wanted)
+        return DatasetSpec(name, OBJECT, "", config.split, language, config.limit, wanted, own=True)
     spec = resolve_dataset(
         name, config.dataset_root, split=config.split, language=language, limit=config.limit, options=wanted
     )

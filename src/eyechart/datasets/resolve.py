@@ -86,7 +86,7 @@ def resolve_dataset(
     questions = None if columns else find_questions(name)
     if questions is not None:
         given.pop("catalogue", None)
-        return DatasetSpec(questions[0], "questions", questions[1], split, language, limit, given)
+        return DatasetSpec(questions[0], "questions", questions[1], split, language, limit, given, Path(name).exists())
     catalogue = load_catalogue(given.pop("catalogue", ()))
     place = _find(name, fill_root(root, name), split, language, given, catalogue)
     if columns and place.reader != "table":
@@ -94,7 +94,16 @@ def resolve_dataset(
             f"{name} is no table, so it has no columns to choose (--{columns[0].replace('_', '-')}).",
             advice="Leave the flag out, or name the table: FILE.csv, FILE.tsv or FILE.jsonl.",
         )
-    return DatasetSpec(name, place.reader, place.root, split, language, limit, {**given, **place.options})
+    options = {**given, **place.options}
+    return DatasetSpec(name, place.reader, place.root, split, language, limit, options, _is_own(name, catalogue))
+
+
+def _is_own(name: str, catalogue: Catalogue) -> bool:
+    """Tell data of the user's own from what has a name: the demo, the catalogue, what other libraries fetch."""
+    prefix, _, rest = name.partition("/")
+    if name in DEMO or catalogue.find(name) or (prefix in PREFIXES and catalogue.find(rest)):
+        return False
+    return PREFIXES.get(prefix) not in {"tfds", "mteb"}
 
 
 def is_dataset(name: str, catalogue: Catalogue) -> bool:
@@ -112,12 +121,13 @@ def is_path(name: str, catalogue: Catalogue) -> bool:
     return bool(slash) and not any(known.startswith(f"{first.lower()}/") for known in names)
 
 
-def no_such_path(path: Path) -> UnknownNameError:
+def no_such_path(name: str) -> UnknownNameError:
     """Make the error for a path where nothing is, with the nearest name beside it."""
+    path = Path(name).expanduser()
     folder = path.parent
     beside = nearest(path.name, [item.name for item in folder.iterdir()], count=1) if folder.is_dir() else []
     where = f"Did you mean {folder / beside[0]}?" if beside else "Check the path."
-    return UnknownNameError(f"There is no such folder or file: {path}", advice=where)
+    return UnknownNameError(f"There is no such folder or file: {name}", advice=where)
 
 
 def plain_name(name: str) -> str:
@@ -146,7 +156,7 @@ def _find(name: str, root: str, split: str, language: str, options: dict[str, An
     if path.exists():
         return _detect(path)
     if is_path(name, catalogue):
-        raise no_such_path(path)
+        raise no_such_path(name)
     near = nearest(name, [*DEMO, CUSTOM, *catalogue.spellings(), *question_names()], cutoff=0.0)
     raise UnknownNameError(
         f"Unknown dataset: {name!r}.",

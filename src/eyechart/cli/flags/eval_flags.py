@@ -194,9 +194,9 @@ def _where(parser: argparse.ArgumentParser) -> None:
     add(
         "--thumbnails",
         type=int,
-        default=0,
+        default=LEFT_OPEN,
         metavar="N",
-        help="keep small images of the N worst mistakes, for reports",
+        help="keep small images of the N worst mistakes, for reports (default: 48 of your own data, else none)",
     )
     add("--skip-existing", action="store_true", help="do not repeat jobs whose result is there")
 
