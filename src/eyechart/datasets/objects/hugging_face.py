@@ -60,7 +60,7 @@ def _target(name: str, features: Mapping[str, Any], label: str | None, caption: 
     if labels:
         return _only(name, labels, "labels", "label"), "classification"
     texts = [key for key, kind in features.items() if getattr(_inner(kind), "dtype", "") == "string"]
-    return _only(name, texts, "labels or captions", "caption"), "retrieval"
+    return _only(name, texts, "class labels or captions", "label_column=... or caption"), "retrieval"
 
 
 def _only(name: str, columns: Sequence[str], what: str, argument: str) -> str:
