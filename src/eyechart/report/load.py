@@ -15,6 +15,7 @@ from eyechart.report import peers
 from eyechart.results import Result, parse_documents, result_from_dict
 
 OURS = "eyechart"
+PUBLISHED = "published"
 Read = tuple[list[tuple[Result, str]], tuple[str, ...]]
 """Results with the tools that wrote them, and what is wrong with lines that cannot be read."""
 

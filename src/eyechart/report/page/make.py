@@ -100,7 +100,7 @@ def make_page(payload: Payload, *, live: bool = False) -> bytes:
     overview = payload.overview | {"live": live, "language": language()}
     blocks = [
         _json_block("overview", overview),
-        _json_block("words", words("page")),
+        _json_block("words", {part: words(part) for part in ("page", "notes")}),
         _packed_block("pairs", pack(payload.pairs)),
         _packed_block("published", pack(payload.published)),
     ]
