@@ -96,7 +96,7 @@ class _RecordsReader:
 
     def __init__(self, result: Result, keep: int) -> None:
         means: Sequence[MeanOf] = [metric.mean_of for metric in result.values.values() if metric.mean_of]
-        form = result.records.get("form")
+        form = result.record_info.get("form")
         self.form: RecordForm = form if form in FORMS else ""
         self.keep = keep
         self.ids: list[str] = []
