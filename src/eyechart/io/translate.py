@@ -18,6 +18,8 @@ _CHINESE = {"zh", "zh-cn", "zh-sg", "zh-hans", "zh-hans-cn", "zh-hans-sg", "chin
 """Spellings of simplified Chinese. Traditional Chinese is another language."""
 _PLACE = re.compile(r"\{(?P<name>\w+)(?P<deep>\|t)?\}")
 """Where a value stands in a text; ``|t`` in the Chinese text says that the value itself is words of ours."""
+_VALUES = {"program": r"(?:eyechart|clip_benchmark\w*)(?: [\w-]+)*?", "n": r"[\d.,]+"}
+"""What may stand in places of these names; in others, anything."""
 _SENTENCE = re.compile(r"(?<=[.?!:;]) (?=\S)")
 
 
@@ -90,7 +92,9 @@ def _shape(key: str) -> re.Pattern[str]:
     pattern, end, seen = "", 0, set()
     for place in _PLACE.finditer(key):
         name = place["name"]
-        pattern += re.escape(key[end : place.start()]) + (f"(?P={name})" if name in seen else f"(?P<{name}>.+?)")
+        pattern += re.escape(key[end : place.start()]) + (
+            f"(?P={name})" if name in seen else f"(?P<{name}>{_VALUES.get(name, '.+?')})"
+        )
         seen.add(name)
         end = place.end()
     return re.compile(pattern + re.escape(key[end:]))

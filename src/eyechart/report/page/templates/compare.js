@@ -80,7 +80,7 @@ function drawPair(target, pairs, a, b) {
               h("td", {}, number(line.second, 1, line.percent), fewerNote(b, line.b)),
               h("td", {}, h("b", {}, signed(line.difference, 1, line.percent))),
               h("td", {}, line.low === null ? t("too few") : t("{low} to {high}", { low: signed(line.low, 1, line.percent), high: signed(line.high, 1, line.percent) })),
-              h("td", { title: line.test }, pText(line.p)),
+              h("td", { title: told(line.test) }, pText(line.p)),
               h("td", {}, line.only_first === null ? "–" : `${line.only_first} / ${line.only_second}`),
               h("td", {}, line.detectable === null ? "–" : number(line.detectable, 1, line.percent)),
               h("td", {}, samplesOf(line)),
@@ -96,7 +96,7 @@ function drawPair(target, pairs, a, b) {
 
 function fewerNote(m, b) {
   const { fewer } = resultOf(m, b);
-  return fewer.length > 0 && h("small", {}, " ", fewer.map(told).join(t(", ")));
+  return fewer.length > 0 && h("small", {}, " ", toldList(fewer));
 }
 
 function pairGrid(lines, a, b, title) {

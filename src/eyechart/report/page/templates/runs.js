@@ -54,7 +54,7 @@ function resultRow([m, b, values, low, high, notices, fewer]) {
     h("td", {}, number(values[i], 2, percent)),
     h("td", {}, range(low[i], high[i], 2, percent) || "–"),
     h("td", {}, notices || "–"),
-    h("td", {}, fewer.map(told).join(t(", ")) || "–"),
+    h("td", {}, toldList(fewer) || "–"),
     h("td", {}, button(t("Details"), () => openResult(m, b), { class: "quiet", "aria-label": t("Details of {model} on {benchmark}", { model: MODELS[m].label, benchmark: benchmark.label }) })),
   );
 }
@@ -81,8 +81,8 @@ async function openResult(m, b) {
   const reachable = benchmark.reachable.some((value) => value !== null);
   openDialog(
     [data(MODELS[m].label), " on ", data(benchmark.label)],
-    result.differs.length > 0 && h("p", { class: "warning" }, t("Not comparable with the best of its column: other {list}.", { list: result.differs.map(told).join(t(", ")) })),
-    result.fewer.length > 0 && h("p", { class: "warning" }, t("With lost samples: {list}.", { list: result.fewer.map(told).join(t(", ")) })),
+    result.differs.length > 0 && h("p", { class: "warning" }, t("Not comparable with the best of its column: other {list}.", { list: toldList(result.differs) })),
+    result.fewer.length > 0 && h("p", { class: "warning" }, t("With lost samples: {list}.", { list: toldList(result.fewer) })),
     h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": t("Metrics") }, h(
       "table",
       { class: "plain-table numbers" },

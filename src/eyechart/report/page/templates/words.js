@@ -40,6 +40,10 @@ function told(text) {
   return t(text);
 }
 
+function toldList(texts) {
+  return texts.map(told).join(t(", "));
+}
+
 let knownShapes = null;
 function shapes() {
   knownShapes ??= Object.entries(WORDS.notes)

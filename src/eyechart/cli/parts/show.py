@@ -12,6 +12,7 @@ from eyechart.io.cells import one_line
 from eyechart.io.layout import columns_of, lay_out
 from eyechart.io.stopwatch import JobClock, duration
 from eyechart.io.terminal import make_console, visible, width_of, wrap, write_message
+from eyechart.io.translate import translate
 
 if TYPE_CHECKING:
     from eyechart.results import Result
@@ -68,7 +69,7 @@ def show_reports(reports: Sequence[JobReport], *, quiet: bool) -> None:
             f"and {more} more results: `eyechart build` and `eyechart report` show all of a folder\n", sys.stdout
         )
     for note in dict.fromkeys(_notes(results)):
-        for line in wrap(visible(note), width):
+        for line in wrap(visible(translate(note)), width):
             console.print(line, style="yellow")
     outputs = dict.fromkeys(report.job.output for report in done if report.job)
     write_message(f"{_where(list(outputs))} To see it: `{report_command(list(outputs))}`\n", sys.stderr)
@@ -113,7 +114,7 @@ def result_lines(results: Sequence[Result], width: int | None = None) -> list[st
     shown = [(result, _brief(result)) for result in results]
     rows = []
     for result, metrics in shown:
-        fewer = ", ".join(text for text in lost_samples(result) if not text.startswith(AS_WRONG))
+        fewer = ", ".join(translate(text) for text in lost_samples(result) if not text.startswith(AS_WRONG))
         for name, metric in metrics.items():
             interval = "" if metric.low is None else f"{level(metric, metric.low)} - {level(metric, metric.high)}"
             n = result.counts.get("scored", "") if metric.n is None else metric.n
@@ -134,7 +135,7 @@ def result_lines(results: Sequence[Result], width: int | None = None) -> list[st
     for result, metrics in shown:
         lines += wrap(visible(_heading(result)), width, indent=MARGIN)
         lines += [f"{MARGIN}{line}" for _ in metrics for line in next(left)]
-        lines += [line for text in judge_lines(result) for line in wrap(f"{MARGIN}{text}", width)]
+        lines += [line for text in judge_lines(result) for line in wrap(f"{MARGIN}{translate(text)}", width)]
     return lines
 
 
