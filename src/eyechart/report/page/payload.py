@@ -114,7 +114,7 @@ def _beside(found: Sequence[Found], references: Sequence[str]) -> list[Found]:
 
 def choose_pairs(table: ResultTable) -> list[tuple[int, int]]:
     """List the pairs of rows to compare: all, or those of the best models if there are too many."""
-    models = sorted({m for (m, _), found in table.cells.items() if found.result.records})
+    models = sorted({m for (m, _), found in table.cells.items() if found.result.record_info})
     if len(models) <= ALL_PAIRS:
         return list(combinations(models, 2))
     mean = average(table, table.columns())
