@@ -7,7 +7,7 @@ from importlib import resources
 
 import pytest
 
-from eyechart.cli._results import REFERENCES
+from eyechart.cli.parts.results import REFERENCES
 from eyechart.errors import UnknownNameError
 from eyechart.report.load import Found
 from eyechart.report.reference import load_publication, load_reference, names, published_tables
