@@ -48,6 +48,9 @@ def on_config(config: Any) -> Any:
 
 def on_files(files: Files, config: Any) -> Files:
     """Add the pages that live outside docs/."""
+    logging.getLogger("jieba").setLevel(
+        logging.WARNING
+    )  # it cuts Chinese pages into words for the search, and tells so
     for name, description in ROOT_PAGES.items():
         text = (ROOT / name).read_text(encoding="utf-8")
         files.append(

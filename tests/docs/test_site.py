@@ -146,7 +146,8 @@ def test_the_index_of_the_search_has_every_page(index, pages):
 
 
 @pytest.mark.skipif(find_chromium() is None and not os.environ.get("CI_BROWSER"), reason="no chromium here")
-def test_a_visitor_finds_a_page_by_a_word(site):
+@pytest.mark.parametrize(("word", "page"), [("torchrun", "cluster"), ("零样本", "zh/tasks")])
+def test_a_visitor_finds_a_page_by_a_word(site, word, page):
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(site)))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     place = f"http://127.0.0.1:{server.server_port}/"
@@ -155,8 +156,8 @@ def test_a_visitor_finds_a_page_by_a_word(site):
             watched = Watched(browser)
             watched.page.goto(place)
             watched.page.click("input.md-search__input")  # the search opens, and fetches its index
-            watched.page.keyboard.type("torchrun")
-            watched.page.wait_for_selector("a.md-search-result__link[href*='cluster']")
+            watched.page.keyboard.type(word)
+            watched.page.wait_for_selector(f"a.md-search-result__link[href*='{page}']")
             watched.context.close()
     finally:
         server.shutdown()

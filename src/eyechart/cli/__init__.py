@@ -11,6 +11,7 @@ from typing import Any
 from eyechart.cli.flags.parser import CommandParser, HelpFormatter
 from eyechart.errors import EyechartError
 from eyechart.io.terminal import write_message
+from eyechart.io.translate import translate
 
 COMMANDS = {
     "eval": "evaluate models on benchmarks",
@@ -26,6 +27,8 @@ COMMANDS = {
     "report": "make one HTML page of results",
     "serve": "show that page on loopback, kept up to date while a run is going on",
     "bench-api": "measure throughput and latency of an embedding or rerank server",
+    "completion": "print a script that completes commands in bash, zsh or fish",
+    "cache": "list, verify or remove what is kept on this machine: vectors, answers, downloads",
     "doctor": "check the installation and say what to do",
 }
 """Subcommands: each is a module of this package with ``add_arguments(parser)`` and ``run(args)``."""
@@ -60,17 +63,22 @@ def make_parser(program: str, wanted: str | None = None) -> CommandParser:
     """Build the parser; only the wanted command's flags are added, so that others cost nothing."""
     from eyechart import __version__
 
-    parser = CommandParser(prog=program, description="The vision test for vision-language models.")
+    parser = CommandParser(
+        prog=program, description="The vision test for vision-language models.", formatter_class=HelpFormatter
+    )
     parser.set_defaults(program=program)
     parser.add_argument("--version", action="version", version=f"eyechart {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, summary in COMMANDS.items():
-        command = commands.add_parser(
-            name, help=summary, description=summary[0].upper() + summary[1:] + ".", formatter_class=HelpFormatter
-        )
+        command = commands.add_parser(name, help=summary, description=_sentence(summary), formatter_class=HelpFormatter)
         if name == wanted:
             _module_of(name).add_arguments(command)
     return parser
+
+
+def _sentence(summary: str) -> str:
+    said = translate(summary)
+    return f"{summary[0].upper()}{summary[1:]}." if said == summary else f"{said}\u3002"
 
 
 def _module_of(command: str) -> Any:

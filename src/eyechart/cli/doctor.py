@@ -7,6 +7,7 @@ import sys
 
 from eyechart.io.layout import columns_of, lay_out
 from eyechart.io.terminal import make_console, width_of
+from eyechart.io.translate import translate
 
 STYLES = {"ok": "green", "missing": "yellow", "problem": "bold red"}
 
@@ -22,11 +23,14 @@ def run(args: argparse.Namespace) -> int:  # noqa: ARG001 - there is nothing to 
     from eyechart.doctor import examine
 
     findings = examine()
-    rows = [(finding.state, finding.what, f"{finding.detail}  {finding.advice}".strip()) for finding in findings]
+    rows = [
+        (translate(one.state), translate(one.what), f"{translate(one.detail)}  {translate(one.advice)}".strip())
+        for one in findings
+    ]
     console = make_console(soft_wrap=True)
     laid_out = lay_out(columns_of("", "", "", wraps=True), rows, width_of(sys.stdout))[1:]
     for finding, lines in zip(findings, laid_out, strict=True):
         text = Text("\n".join(lines))
-        text.stylize(STYLES[finding.state], 0, len(finding.state))
+        text.stylize(STYLES[finding.state], 0, len(translate(finding.state)))
         console.print(text)
     return int(any(finding.state == "problem" for finding in findings))

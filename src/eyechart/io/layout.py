@@ -13,6 +13,7 @@ from typing import Literal
 
 from eyechart.io.cells import one_line
 from eyechart.io.terminal import text_width, visible, wrap
+from eyechart.io.translate import translate
 
 GAP = "  "
 LEAST_TEXT = 36
@@ -54,9 +55,9 @@ def columns_of(
 
 
 def lay_out(columns: Sequence[TextColumn], rows: Sequence[Sequence[str]], width: int | None) -> list[list[str]]:
-    """Return the lines of the heads and of each row."""
+    """Return the lines of the heads, in the reader's language, and of each row."""
     clean = one_line if width is None else lambda cell: visible(one_line(cell))
-    cells = [[clean(column.head) for column in columns], *([clean(cell) for cell in row] for row in rows)]
+    cells = [[clean(translate(column.head)) for column in columns], *([clean(cell) for cell in row] for row in rows)]
     kept = list(range(len(columns)))
     gone: list[int] = []
     while (widths := _fit(columns, cells, kept, width)) is None:

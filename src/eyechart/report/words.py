@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from eyechart.io.cells import one_line
 from eyechart.io.layout import columns_of, lay_out
 from eyechart.io.terminal import wrap
+from eyechart.io.translate import translate
 from eyechart.report.compare import Difference, PairwiseComparison
 from eyechart.report.formats import metric_label
 from eyechart.report.ranking import SuiteRanking
@@ -33,7 +34,7 @@ def comparison_text(table: ResultTable, comparison: PairwiseComparison, width: i
         "",
         *(line for row in rows for line in row),
         "",
-        *(line for note in notes for line in wrap(note, width)),
+        *(line for note in notes for line in wrap(translate(note), width)),
     ]
     return "\n".join(lines) + "\n"
 
@@ -47,9 +48,9 @@ def ranking_text(table: ResultTable, ranking: SuiteRanking, width: int | None = 
         rows.append((rank, f"{scale * mean:.1f}", table.models[model].label))
     head = f"Ranks over {len(ranking.benchmarks)} benchmarks ({100 * LEVEL:.0f} % intervals, all together):"
     left = [name.label for b, name in enumerate(table.benchmarks) if b not in ranking.benchmarks]
-    note = ["", *wrap(f"Not in these ranks: {one_line(', '.join(left))}.", width)] if left else []
+    note = ["", *wrap(translate(f"Not in these ranks: {one_line(', '.join(left))}."), width)] if left else []
     laid_out = lay_out(columns_of("rank", "mean", "model", right=("mean",), wraps=True), rows, width)
-    return "\n".join([*wrap(head, width), "", *(line for row in laid_out for line in row), *note]) + "\n"
+    return "\n".join([*wrap(translate(head), width), "", *(line for row in laid_out for line in row), *note]) + "\n"
 
 
 def _row(table: ResultTable, line: Difference) -> tuple[str, ...]:
@@ -62,14 +63,14 @@ def _row(table: ResultTable, line: Difference) -> tuple[str, ...]:
         f"{scale * line.first:.2f}",
         f"{scale * line.second:.2f}",
         f"{scale * paired.difference:+.2f}",
-        "too few"
+        translate("too few")
         if paired.low is None or paired.high is None
         else f"[{scale * paired.low:+.2f}, {scale * paired.high:+.2f}]",
         str(paired.n),
         "-" if paired.only_first is None else f"{paired.only_first}/{paired.only_second}",
         "< 0.001" if line.p_holm < 0.001 else f"{line.p_holm:.3f}",
         "-" if paired.detectable is None else f"{scale * paired.detectable:.1f}",
-        {"better": "B better", "worse": "A better"}.get(line.verdict, line.verdict),
+        translate({"better": "B better", "worse": "A better"}.get(line.verdict, line.verdict)),
     )
 
 

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
 from eyechart.errors import nearest
-from eyechart.io.terminal import visible, write_message
+from eyechart.io.terminal import visible, wrap, write_message
+from eyechart.io.translate import translate
 
 Completion = Callable[["CommandParser", dict[str, Any]], dict[str, Any]]
 
@@ -81,7 +82,12 @@ class CommandParser(argparse.ArgumentParser):
         if not everything:
             groups.add_text(f"These are the common flags. All of them: {self.prog} --help-all")
         examples = "".join(f"  {self.prog} {line}\n" for line in self.examples)
-        return head.format_help() + (f"\nexamples:\n{examples}" if examples else "") + "\n" + groups.format_help()
+        return (
+            head.format_help()
+            + (f"\n{translate('examples:')}\n{examples}" if examples else "")
+            + "\n"
+            + groups.format_help()
+        )
 
     def _is_common(self, action: argparse.Action) -> bool:
         return not action.option_strings or not self.common.isdisjoint(action.option_strings)
@@ -144,6 +150,27 @@ class HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
         value = self._format_args(action, self._get_default_metavar_for_optional(action))
         return f"{', '.join(action.option_strings)} {value}"
 
+    def add_usage(self, usage: Any, actions: Any, groups: Any, prefix: str | None = None) -> None:
+        """Begin with the word for it in the reader's language."""
+        super().add_usage(usage, actions, groups, f"{translate('usage:')} " if prefix is None else prefix)
+
+    def start_section(self, heading: str | None) -> None:
+        """Head a group of flags."""
+        super().start_section(heading and translate(heading))
+
+    def add_text(self, text: str | None) -> None:
+        """Add a paragraph."""
+        super().add_text(text and translate(text))
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        # argparse counts characters, of which Chinese ones take two columns and have no spaces between them.
+        return super()._split_lines(text, width) if text.isascii() else wrap(" ".join(text.split()), width)
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        if text.isascii():
+            return super()._fill_text(text, width, indent)
+        return "\n".join(indent + line for line in wrap(text, width - len(indent)))
+
     def _get_help_string(self, action: argparse.Action) -> str | None:
         plain = action.nargs == 0 or action.default in (None, False, [], [""], "")
         return action.help if plain else super()._get_help_string(action)
@@ -151,8 +178,8 @@ class HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
     def _expand_help(self, action: argparse.Action) -> str:
         text = super()._expand_help(action)
         if isinstance(action.default, list):
-            return text.replace(f"(default: {action.default})", f"(default: {' '.join(map(str, action.default))})")
-        return text
+            text = text.replace(f"(default: {action.default})", f"(default: {' '.join(map(str, action.default))})")
+        return translate(text)
 
     def _format_args(self, action: argparse.Action, default_metavar: str) -> str:
         if action.nargs in (argparse.ONE_OR_MORE, argparse.ZERO_OR_MORE):

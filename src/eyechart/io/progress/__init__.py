@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol, TextIO, TypeVar
 
 from eyechart.io.stopwatch import JobClock, duration
 from eyechart.io.terminal import make_console, visible, wrap, write_message
+from eyechart.io.translate import translate
 
 if TYPE_CHECKING:
     from rich.progress import Task
@@ -65,7 +66,7 @@ class NoProgress:
 
 class _PlainBar:
     def __init__(self, name: str, total: int | None, stream: TextIO) -> None:
-        self.name, self.total, self.stream = name, total, stream
+        self.name, self.total, self.stream = translate(name), total, stream
         self.done = 0
         self.start = self.last = time.monotonic()
 
@@ -131,9 +132,11 @@ class RichProgress:
         )
         jobs = self.jobs
         with rich.Progress(*columns, console=self.console) as progress:
-            task = progress.add_task(visible(name), total=total)
+            task = progress.add_task(visible(translate(name)), total=total)
             if jobs is not None and jobs.total > 1:
-                every = progress.add_task("all jobs", total=jobs.total, completed=jobs.done, state=partial(_all, jobs))
+                every = progress.add_task(
+                    translate("all jobs"), total=jobs.total, completed=jobs.done, state=partial(_all, jobs)
+                )
 
             class Live:
                 def advance(self, count: int = 1) -> None:
@@ -148,7 +151,7 @@ class RichProgress:
 
     def say(self, line: str) -> None:
         """Print the line above the bars."""
-        for part in wrap(visible(line), self.console.width, indent="    "):
+        for part in wrap(visible(translate(line)), self.console.width, indent="    "):
             self.console.print(part, soft_wrap=True)
 
 
@@ -158,13 +161,13 @@ def _state(task: Task) -> str:
     rate = f"{task.speed or 0:.0f}/s"
     if task.total is None:
         return f"{task.completed:.0f}  {rate}"
-    left = "" if task.time_remaining is None else f"  {duration(task.time_remaining)} left"
+    left = "" if task.time_remaining is None else f"  {translate(f'{duration(task.time_remaining)} left')}"
     return f"{task.percentage:3.0f} %  {task.completed:.0f}/{task.total:.0f}  {rate}{left}"
 
 
 def _all(jobs: JobClock, _: object) -> str:
-    left = "" if jobs.left is None else f"  about {duration(jobs.left)} left"
-    return f"{jobs.done}/{jobs.total} done{left}"
+    left = "" if jobs.left is None else f"  {translate(f'about {duration(jobs.left)} left')}"
+    return translate(f"{jobs.done}/{jobs.total} done") + left
 
 
 def choose_progress(*, quiet: bool, stream: TextIO | None = None, jobs: JobClock | None = None) -> Progress:

@@ -117,8 +117,8 @@ function drawBenchmarkDetail(target, view, redraw) {
 
 function incidents(described) {
   const lines = [
-    ...described.notices.map((notice) => h("li", {}, data(notice.message))),
-    ...described.failures.map((failure) => h("li", {}, t("Not used: "), data(failure.id), " – ", data(failure.reason))),
+    ...described.notices.map((notice) => h("li", {}, data(told(notice.message)))),
+    ...described.failures.map((failure) => h("li", {}, t("Not used: "), data(failure.id), " – ", data(told(failure.reason)))),
     described.failed > described.failures.length && h("li", {}, t("and {n} more", { n: described.failed - described.failures.length })),
   ].filter(Boolean);
   return lines.length > 0 && h("details", { class: "notices", open: lines.length < 6 }, h("summary", {}, t("Warnings and failures")), h("ul", {}, lines));

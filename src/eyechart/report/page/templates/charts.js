@@ -102,7 +102,7 @@ function dotPlot(label, rows, { percent = true, reference = null, referenceLabel
         return svg(
           "g",
           { class: `row ${row.mark || ""}${row.onclick ? " link" : ""}`, on: row.onclick ? { click: row.onclick } : {} },
-          svg("title", {}, `${row.label}: ${text(row.value)}${row.low === null || row.low === undefined ? "" : ` (${text(row.low)} to ${text(row.high)})`}`),
+          svg("title", {}, `${row.label}: ${text(row.value)}${row.low === null || row.low === undefined ? "" : ` (${t("{low} to {high}", { low: text(row.low), high: text(row.high) })})`}`),
           svg("rect", { class: "hit", x: 0, y: y - step / 2, width, height: step }),
           svg("text", { class: "name", x: left, y: y + 4, "text-anchor": "end" }, shorten(row.label, Math.floor(left / 6.6))),
           row.low !== null && row.low !== undefined && svg("line", { class: "whisker", x1: x(row.low), x2: x(row.high), y1: y, y2: y }),

@@ -50,16 +50,16 @@ async function copyText(text, what) {
     document.execCommand("copy");
     area.remove();
   }
-  announce(`${what} copied`);
+  announce(t("{what} copied", { what }));
 }
 
 function copyMenu(makeGrid) {
   return h(
     "div",
-    { class: "copy", role: "group", "aria-label": "Copy the table" },
-    h("span", { class: "hint", "aria-hidden": "true" }, "Copy"),
+    { class: "copy", role: "group", "aria-label": t("Copy the table") },
+    h("span", { class: "hint", "aria-hidden": "true" }, t("Copy")),
     Object.keys(FORMATS).map((name) =>
-      button(name, () => copyText(FORMATS[name](makeGrid()), name), { class: "quiet", "aria-label": `Copy as ${name}` }),
+      button(name, () => copyText(FORMATS[name](makeGrid()), name), { class: "quiet", "aria-label": t("Copy as {name}", { name }) }),
     ),
   );
 }

@@ -29,7 +29,7 @@ async function unpack(id) {
 }
 
 async function decode(text) {
-  if (typeof DecompressionStream === "undefined") throw new Error("This browser is too old to unpack the samples.");
+  if (typeof DecompressionStream === "undefined") throw new Error(t("This browser is too old to unpack the samples."));
   const bytes = Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
   return new Response(stream).json();

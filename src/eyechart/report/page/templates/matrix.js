@@ -55,7 +55,7 @@ function matrixTable(models, columns, average) {
     h(
       "thead",
       {},
-      kinds.length > 1 && h("tr", { class: "kinds" }, h("td"), h("td"), kinds.map(({ name, span }) => h("th", { colspan: span, scope: "colgroup" }, t(name)))),
+      kinds.length > 1 && h("tr", { class: "kinds" }, h("td"), h("td"), kinds.map(({ name, span }) => h("th", { colspan: span, scope: "colgroup" }, told(name)))),
       h(
         "tr",
         {},
@@ -110,8 +110,8 @@ function matrixCell(m, column) {
     from !== null && t("95 % interval {range}", { range: range(from, to, 2, percent) }),
     best && t("best"),
     tied && t("not separable from the best"),
-    result.differs.length > 0 && t("not comparable: other {aspects}", { aspects: result.differs.join(", ") }),
-    result.fewer.length > 0 && t("lost samples: {what}", { what: result.fewer.join(", ") }),
+    result.differs.length > 0 && t("not comparable: other {aspects}", { aspects: toldList(result.differs) }),
+    result.fewer.length > 0 && t("lost samples: {what}", { what: toldList(result.fewer) }),
     result.notices > 0 && count(result.notices, "warning"),
   ].filter(Boolean);
   return h(
@@ -122,7 +122,7 @@ function matrixCell(m, column) {
       style: { "--t": shade(value).toFixed(3) },
       on: { click: () => openResult(m, column.b) },
     },
-    h("span", { class: "number" }, number(value, 1, percent), (best || tied) && h("span", { class: "mark", role: "img", "aria-label": best ? t("best") : t("not separable from the best") }, best ? "●" : "○"), result.differs.length > 0 && h("span", { class: "mark", role: "img", "aria-label": t("other {aspects}", { aspects: result.differs.join(", ") }) }, "≠"), result.fewer.length > 0 && h("span", { class: "mark", role: "img", "aria-label": result.fewer.join(", ") }, "*")),
+    h("span", { class: "number" }, number(value, 1, percent), (best || tied) && h("span", { class: "mark", role: "img", "aria-label": best ? t("best") : t("not separable from the best") }, best ? "●" : "○"), result.differs.length > 0 && h("span", { class: "mark", role: "img", "aria-label": t("other {aspects}", { aspects: toldList(result.differs) }) }, "≠"), result.fewer.length > 0 && h("span", { class: "mark", role: "img", "aria-label": toldList(result.fewer) }, "*")),
     STATE.intervals && h("small", {}, from === null ? " " : reach(value, from, to, 1, percent)),
   );
 }
@@ -157,7 +157,7 @@ function matrixGrid() {
     header: ["model", ...columns.map(columnTitle), heading],
     rows: models.map((m, r) => [MODELS[m].label, ...shown.map((column) => column[r])]),
     best,
-    note: [average.note, ...cautions(models, columns)].join(" "),
+    note: [averageNote(STATE.average, average, plain), ...cautions(models, columns)].join(" "),
   };
 }
 

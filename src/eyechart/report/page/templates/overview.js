@@ -28,7 +28,7 @@ function notices() {
     fewer > 0 && h("li", {}, tNodes("{results} marked *: with lost samples, as some failed or were left out; {link}", { results: count(fewer, "result"), link: h("a", { href: "#/results?only=fewer" }, t("see which")) })),
     warnings > 0 && h("li", {}, tNodes("{warnings}; {link}", { warnings: count(warnings, "warning"), link: h("a", { href: "#/results?only=warnings" }, t("read them")) })),
     other > 0 && h("li", {}, t("{results} marked ≠: other data, prompts or task versions than the best of the column. Do not compare them with it.", { results: count(other, "result") })),
-    ...DATA.notices.map((text) => h("li", {}, data(text))),
+    ...DATA.notices.map((text) => h("li", {}, data(told(text)))),
   ].filter(Boolean);
   return lines.length > 0 && h("details", { class: "notices" }, h("summary", {}, heads.join(" · ")), h("ul", {}, lines));
 }
@@ -48,7 +48,7 @@ function toolbar() {
     metric,
     average,
     picker(t("Models"), MODELS.map((model) => [model.label, model.label]), "hiddenModels"),
-    picker(t("Benchmarks"), BENCHMARKS.map((part) => [part.label + part.task, `${part.label} · ${part.kind}`]), "hiddenBenchmarks"),
+    picker(t("Benchmarks"), BENCHMARKS.map((part) => [part.label + part.task, `${part.label} · ${told(part.kind)}`]), "hiddenBenchmarks"),
     h("div", { class: "checks" }, checkbox(t("Intervals"), STATE.intervals, (intervals) => change({ intervals })), checkbox(t("Shading"), STATE.shade, (shade) => change({ shade }))),
     copyMenu(matrixGrid),
   );
@@ -94,7 +94,7 @@ function drawOverview({ focus = "" } = {}) {
   replace(
     target,
     empty ? h("p", { class: "empty" }, empty) : h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": t("Models by benchmarks") }, matrixTable(sorted, columns, average)),
-    h("p", { class: "note" }, average.note),
+    h("p", { class: "note" }, averageNote(STATE.average, average, t)),
     legend(columns),
   );
   if (!empty) target.firstElementChild.scrollLeft = scrolled;
