@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from eyechart import read_result
-from eyechart.cli.show import result_lines, show_reports
+from eyechart.cli.parts.show import result_lines, show_reports
 from eyechart.run import JobReport
 from eyechart.types import Metric
 
