@@ -13,6 +13,16 @@ test: lint types tests
 lint: $(DEV)/.done
 	$(DEV)/bin/ruff check .
 	$(DEV)/bin/ruff format --check .
+	$(DEV)/bin/hadolint Dockerfile
+	$(DEV)/bin/check-jsonschema --quiet --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(DEV)/bin/check-jsonschema --quiet --builtin-schema vendor.citation-file-format CITATION.cff
+
+# The site, into site/. Its environment is a small one: neither torch nor the tests. The variable stops an
+# advertisement for mkdocs-material's successor, nothing else.
+DOCS := .venv-docs
+docs: $(DOCS)/.done
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict
+.PHONY: docs
 
 types: $(DEV)/.done
 	$(DEV)/bin/mypy
@@ -54,6 +64,11 @@ probes: $(DEV)/.done
 $(CORE)/.done: pyproject.toml constraints.txt $(shell find src -type f -not -name '*.pyc')
 	$(PYTHON) -m venv $(CORE)
 	$(CORE)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt .
+	touch $@
+
+$(DOCS)/.done: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(DOCS)
+	$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[docs]"
 	touch $@
 
 $(DEV)/.done: pyproject.toml constraints.txt

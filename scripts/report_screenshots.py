@@ -34,6 +34,8 @@ VIEWS = {
 }
 """Name -> which report, which view or which benchmark, what to click first."""
 
+REFERENCES = ("open_clip", "clip_benchmark", "internvl")
+
 
 def make_reports(folder: Path) -> dict[str, Path]:
     """Make the reports to photograph."""
@@ -44,7 +46,7 @@ def make_reports(folder: Path) -> dict[str, Path]:
     commands = {
         "suite": ["report", str(folder / suite), "--title", "Six small models"],
         "answers": ["report", str(folder / answers), "--title", "Two small generators"],
-        "published": ["report", "--reference", "internvl", "--title", "InternVL, as published"],
+        "published": ["report", "--title", "Published models", "--reference", *REFERENCES],
         "demo": ["demo", "--quiet", "--output", str(folder / "demo")],
     }
     reports = {name: folder / name / "report.html" for name in commands}

@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent / "src" / "eyechart"
 FILES = sorted(ROOT.rglob("*.py"))
-BELOW = "errors io types plugins languages demo"
+BELOW = "errors io types plugins languages benchmarks demo"
 """What every room stands on."""
 ARROWS = {
     "errors": "",
@@ -18,6 +18,7 @@ ARROWS = {
     "types": "errors io",
     "plugins": "errors",
     "languages": "errors io",
+    "benchmarks": "",
     "demo": "",
     "provenance": "__init__",
     "api": "errors io __init__",
@@ -38,7 +39,10 @@ ARROWS = {
     "plan_models": f"{BELOW} config models",
     "plan": f"{BELOW} like config outputs plan_models datasets models tasks",
     "session": f"{BELOW} __init__ datasets inference manifest models store tasks",
-    "run": f"{BELOW} config plan session results tasks inference manifest",
+    "run": f"{BELOW} session results tasks inference manifest",
+    "calls": f"{BELOW} __init__ config plan plan_models session run results report models datasets inference tasks"
+    " manifest metrics store provenance",
+    "estimate": f"{BELOW} config plan plan_models models datasets store results tasks",
     "engine": f"{BELOW} run session inference tasks",
     "compat.acting": "errors",
     "compat.spawned": "compat.acting",
@@ -57,10 +61,11 @@ ARROWS = {
 HEAVY = {
     "torch", "torchvision", "transformers", "open_clip", "onnxruntime", "ray", "sklearn", "scipy", "pyarrow", "mteb",
     "sentence_transformers", "huggingface_hub", "modelscope", "tensorflow_datasets", "httpx2", "rich", "jinja2",
+    "pandas", "matplotlib", "datasets", "IPython",
 }  # fmt: skip
 NETWORKS = {"compat/clip_benchmark/featurizer.py", "models/internvl/blocks.py", "models/internvl/network.py"}
 """They define torch modules, so they need torch at once; whoever uses them imports them inside a function."""
-MAY_PRINT = {"cli", "io/progress.py", "__main__"}
+MAY_PRINT = {"cli", "io/progress/__init__.py", "__main__"}
 PLUGIN = re.compile(r"eyechart(\.[a-z_]+)+:[A-Za-z_]+")
 
 

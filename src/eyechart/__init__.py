@@ -8,9 +8,12 @@ from typing import Any
 __version__ = "0.2.0"
 
 _PUBLIC = {
+    "compare": "eyechart.calls.compare",
     "load_results": "eyechart.report.load",
     "write_report": "eyechart.report.page",
-    "evaluate": "eyechart.run",
+    "evaluate": "eyechart.calls.evaluate",
+    "load_model": "eyechart.calls.load_model",
+    "score": "eyechart.calls.score",
     "run_task": "eyechart.compat.evalscope.main",
     "TaskConfig": "eyechart.compat.evalscope",
     "read_result": "eyechart.results",
@@ -31,10 +34,13 @@ __all__ = [
     "Result",
     "Sample",
     "TaskConfig",
+    "compare",
     "evaluate",
+    "load_model",
     "load_results",
     "read_result",
     "run_task",
+    "score",
     "write_report",
 ]
 

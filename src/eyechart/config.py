@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
 from eyechart.errors import UsageError, nearest
 from eyechart.like import OWN, changes, filled
@@ -54,11 +54,10 @@ class QuestionSettings(BaseModel):
     xlsx: bool = True
     """Whether predictions are also written as a spreadsheet."""
 
-    @field_validator("judge", "judge_type", "judge_api_base", mode="before")
+    @field_validator("*", mode="before")
     @classmethod
-    def _one_judge(cls, value: object) -> object:
-        """Take a single name for a list of one."""
-        return [value] if isinstance(value, str) else value
+    def _one(cls, value: object, info: ValidationInfo) -> object:
+        return _listed(cls, value, info)
 
 
 class Config(BaseModel):
@@ -85,7 +84,7 @@ class Config(BaseModel):
     task: list[str] = Field(default=["auto"], min_length=1)
     language: list[str] = Field(default=["en"], min_length=1)
     output: str | None = None
-    """A template of paths; by default the task's own."""
+    """A file, or a folder if it ends with a slash or is one; a template of paths. By default the folder results."""
     append: bool = False
     """Whether a result is added to its output as a line, so that several jobs may have one."""
     recall_k: list[int] = [5]
@@ -107,7 +106,8 @@ class Config(BaseModel):
     allow_blank_classnames: bool = False
     dump_classnames: bool = False
     dump_templates: bool = False
-    thumbnails: int = Field(default=0, ge=0)
+    thumbnails: int | None = Field(default=None, ge=0)
+    """Small images that a result keeps; by default some of data of one's own and none of benchmarks."""
     save_clf: str | None = None
     load_clfs: list[str] = []
     model_cache_dir: str | None = None
@@ -122,17 +122,24 @@ class Config(BaseModel):
     annotation_file: str = ""
     encoding: str = ""
     """How the text files of a dataset of one's own are encoded; empty for UTF-8, or UTF-16 with its mark."""
+    image_column: str = ""
+    """The columns of a table of one's own, where their names are not known ones."""
+    label_column: str = ""
+    caption_column: list[str] = []
+    id_column: str = ""
+    split_column: str = ""
+    delimiter: str = ""
+    """What divides the cells of a table; empty: comma, tab, semicolon or bar, found out from its first line."""
     task_options: dict[str, Any] = {}
     """Settings of single tasks that no other task has."""
     questions: QuestionSettings = QuestionSettings()
     reranker: str = ""
     """A second model for text retrieval: it orders anew what the encoder found."""
 
-    @field_validator("task", mode="before")
+    @field_validator("*", mode="before")
     @classmethod
-    def _one_task(cls, value: object) -> object:
-        """Take a single name for a list of one, as configs of other tools write it."""
-        return [value] if isinstance(value, str) else value
+    def _one(cls, value: object, info: ValidationInfo) -> object:
+        return _listed(cls, value, info)
 
     def notes(self) -> tuple[Notice, ...]:
         """Say what is otherwise than by our own defaults because of another evaluation's."""
@@ -142,21 +149,34 @@ class Config(BaseModel):
         return (Notice("like", len(found), text),) if found else ()
 
 
+def _listed(model: type[BaseModel], value: object, info: ValidationInfo) -> object:
+    """Take a single name or number for a list of one."""
+    annotation = model.model_fields[str(info.field_name)].annotation
+    return [value] if get_origin(annotation) is list and isinstance(value, str | int | float) else value
+
+
 def make_config(values: dict[str, Any]) -> Config:
     """Check a dict of settings; each problem becomes a line that names the setting."""
     try:
         return Config(**filled(values))
     except ValidationError as error:
-        raise UsageError(explain(error, lambda _: Config.model_fields)) from error
+        raise UsageError(explain(error, lambda _: Config.model_fields, hidden=["questions"], flags=True)) from error
 
 
-def explain(error: ValidationError, known: Callable[[list[str]], Iterable[str]], hidden: Collection[str] = ()) -> str:
+def explain(
+    error: ValidationError,
+    known: Callable[[list[str]], Iterable[str]],
+    hidden: Collection[str] = (),
+    *,
+    flags: bool = False,
+) -> str:
     """Write a pydantic error for people, with the nearest name for an unknown key. Values are not repeated.
 
     Args:
         error: The problems.
         known: Returns the names that are known in the part of the settings to which a path leads.
         hidden: What no path shows, as it is not among the settings' own names.
+        flags: Known settings are named as flags, as all errors name them (`eyechart.io.wording`).
     """
     lines = []
     for problem in error.errors(include_input=False, include_url=False, include_context=False):
@@ -166,5 +186,6 @@ def explain(error: ValidationError, known: Callable[[list[str]], Iterable[str]],
             near = nearest(path[-1], known(path[:-1]))
             lines.append(f"{where}: unknown setting" + (f"; did you mean {' or '.join(near)}?" if near else ""))
         else:
-            lines.append(f"{where}: {problem['msg'].removeprefix('Value error, ')}")
+            named = f"--{where.partition('.')[0].replace('_', '-')}" if flags else where
+            lines.append(f"{named}: {problem['msg'].removeprefix('Value error, ')}")
     return "\n".join(lines)

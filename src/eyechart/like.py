@@ -9,17 +9,23 @@ OWN: Final = "eyechart"
 STYLES: Mapping[str, Mapping[str, Any]] = {
     OWN: {},
     "clip_benchmark": {
+        "output": "{dataset}_{pretrained}_{model}_{language}_{task}.json",
         "precision": "amp",
+        "thumbnails": 0,
         "task_options": {"fewshot_draw": "clip_benchmark", "empty_classes": "zero"},
     },
     "internvl": {
+        "output": "result.json",
         "recall_k": [1, 5, 10],
         "caption_cleaning": {"flickr30k": "internvl", "mscoco_captions": "internvl"},
         "precision": "half",
         "append": True,
+        "thumbnails": 0,
     },
 }
 """Settings by the evaluation whose defaults they are, where ours differ (see docs/results.md)."""
+BESIDE = ("output", "thumbnails")
+"""Settings on which no number depends: they say where results go, and what else is kept."""
 IMPLIED = {"internvl": "internvl"}
 """Model families, whose models carry their name, that are evaluated like this unless the user says otherwise."""
 
@@ -54,7 +60,8 @@ def changes(like: str, settings: Mapping[str, Any], ours: Mapping[str, Any]) -> 
         ours: Our own defaults.
     """
     style = {**STYLES[like], **STYLES[like].get("task_options", {})}
-    style.pop("task_options", None)
+    for name in ("task_options", *BESIDE):
+        style.pop(name, None)
     known = {**settings, **settings["task_options"]}
     return [
         f"{name} {_words(value)}" + (f" instead of {_words(ours[name])}" if ours.get(name) else "")

@@ -1,4 +1,4 @@
-"""Where results go: the template of ``--output`` filled in, and places that cannot take a result refused."""
+"""Where results go: what ``--output`` means for each job, and places that cannot take a result refused."""
 
 from __future__ import annotations
 
@@ -8,11 +8,51 @@ from pathlib import Path
 
 from eyechart.datasets.resolve import plain_name
 from eyechart.errors import UsageError, nearest
-from eyechart.types import Job, ModelSpec
+from eyechart.types import Job, ModelSpec, digest_json
+
+FOLDER = "results/"
+"""Where results go unless the user says otherwise."""
+LONGEST = 120
+"""Characters of a file's name; what is added for records and predictions must fit beside it."""
+USUAL_LANGUAGE = "en"
 
 
-def fill_output(template: str, model: ModelSpec, dataset: str, language: str, task: str) -> Path:
-    """Fill the template of ``--output``; a slash inside a value never makes a folder."""
+def place_of(
+    template: str | None, model: ModelSpec, dataset: str, language: str, task: str, *, usual_task: bool = False
+) -> Path:
+    """Return the file of a job's result: the template of ``--output`` filled in; in a folder, its short name.
+
+    Args:
+        template: What the user gave: a file, or a folder if it ends with a slash or is one. None: `FOLDER`.
+        model: As it is called in the result.
+        dataset: As the user wrote it.
+        language: Of class names and captions.
+        task: As the user wrote it.
+        usual_task: Whether it is the one that such data are read by if nobody names one.
+    """
+    path = _filled(template or FOLDER, model, dataset, language, task)
+    if not (template or FOLDER).endswith(("/", os.sep)) and not path.is_dir():
+        return path
+    # A name depends on its own job alone: the same job has the same name in every run, so that it can be skipped.
+    parts = [_short(plain_name(dataset)), _short(model.name)]
+    if model.pretrained not in ("", model.name):
+        parts.append(_short(model.pretrained))
+    parts += [] if language == USUAL_LANGUAGE else [language]
+    parts += [] if usual_task else [_short(task)]
+    name = re.sub(r"[^\w.+=@-]+", "_", "_".join(parts))
+    return path / f"{name if len(name) <= LONGEST else f'{name[: LONGEST - 9]}-{digest_json(name)[:8]}'}.json"
+
+
+def _short(name: str) -> str:
+    """Write a name, or a path from here; one from elsewhere by its last part and a few digits that tell it apart."""
+    path = Path(name)
+    if not path.is_absolute() and ".." not in path.parts:
+        return str(path) if name else ""
+    return f"{path.name or 'root'}-{digest_json(str(path.absolute()))[:6]}"
+
+
+def _filled(template: str, model: ModelSpec, dataset: str, language: str, task: str) -> Path:
+    """Fill a template; a slash inside a value never makes a folder."""
     pretrained = model.pretrained
     values = {
         "dataset": plain_name(dataset),
@@ -46,8 +86,8 @@ def check_outputs(jobs: list[Job]) -> None:
         if other is not job:
             raise UsageError(
                 f"Two jobs would write {job.output}, or its records: {other.title} and {job.title}.",
-                advice="Put {dataset}, {model}, {pretrained}, {language} or {task} into --output, or keep several "
-                "results in one file: --append.",
+                advice="Put {dataset}, {model}, {pretrained}, {language} or {task} into --output, end it "
+                "with / to name a folder, or keep several results in one file: --append.",
             )
     saving = [job for job in jobs if job.settings.get("save_clf")]
     if len(saving) > 1:

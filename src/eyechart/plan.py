@@ -12,17 +12,32 @@ from typing import Any
 from eyechart.config import Config
 from eyechart.datasets.catalogue import load_catalogue, user_files
 from eyechart.datasets.registry import OpenDatasets
-from eyechart.datasets.resolve import TABLES, resolve_dataset
-from eyechart.errors import DataError, LanguageError, UsageError, unknown_name
+from eyechart.datasets.resolve import OTHER_FILES, TABLES, resolve_dataset
+from eyechart.datasets.table_columns import CAPTIONS, CLASSES, READ_AS
+from eyechart.datasets.table_columns import OPTIONS as TABLE_OPTIONS
+from eyechart.errors import DataError, LanguageError, NotHereError, UsageError, unknown_name
 from eyechart.like import OWN, STYLES
 from eyechart.models.family import Family
 from eyechart.models.registry import family_of
-from eyechart.outputs import check_outputs, fill_output
+from eyechart.outputs import check_outputs, place_of
 from eyechart.plan_models import asked_models, list_entries, model_specs, short_name, with_generation
 from eyechart.tasks.base import Task
 from eyechart.tasks.groups import group_settings
 from eyechart.tasks.registry import TASK_OF_KIND, load_task
-from eyechart.types import DatasetInfo, DatasetSpec, Job, ModelSpec, Role, digest_json
+from eyechart.types import (
+    NOTHING_GIVEN,
+    OBJECT,
+    DatasetInfo,
+    DatasetSpec,
+    Given,
+    Job,
+    ModelSpec,
+    Role,
+    digest_json,
+)
+
+THUMBNAILS = 48
+"""Small images that a result on data of one's own keeps, unless it is said how many."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +52,8 @@ class PlannedBenchmark:
     others: Mapping[str, ModelSpec] = field(default_factory=dict)
     asked: frozenset[str] = frozenset()
     """The options that the task knows."""
+    usual: bool = False
+    """Whether the task is the one that such data are read by if nobody names one."""
     controls: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Settings of further jobs that a job is measured against, by the word that their results get."""
 
@@ -136,7 +153,8 @@ class Planner:
         for part, model in others.items():
             self.check(model, task.roles[part])
         controls = task.controls(chosen, settings)
-        return PlannedBenchmark(spec, task, task_name, settings, others, frozenset(chosen.asked), controls)
+        usual = info is not None and TASK_OF_KIND.get(info.kind) == task_name
+        return PlannedBenchmark(spec, task, task_name, settings, others, frozenset(chosen.asked), usual, controls)
 
     def check(self, spec: ModelSpec, role: Role) -> Family:
         """Refuse a model that cannot be loaded in a role, once."""
@@ -161,7 +179,11 @@ class Planner:
 
 
 def plan_jobs(
-    config: Config, say: Callable[[str], object] = warnings.warn, datasets: OpenDatasets | None = None
+    config: Config,
+    say: Callable[[str], object] = warnings.warn,
+    datasets: OpenDatasets | None = None,
+    given: Mapping[str, Given] = NOTHING_GIVEN,
+    absent: dict[str, NotHereError] | None = None,
 ) -> list[Job]:
     """Expand settings into jobs: models x datasets x languages x tasks, those of one model together.
 
@@ -170,32 +192,26 @@ def plan_jobs(
         say: Told about each pair of dataset and language that is left out because it does not exist. If there
             is nothing else to do, that is an error instead.
         datasets: Where those that are opened are kept for who runs the jobs.
+        given: Objects of Python, by the names that the settings have for them.
+        absent: Filled with datasets that are not here where nothing is fetched; without it, that is an error.
     """
     asked_models(config)  # what is wrong with these is said before a dataset is opened, or fetched
-    planner, left_out = Planner(datasets), dict[str, LanguageError]()
-    benchmarks: dict[tuple[str, str, str], PlannedBenchmark] = {}
-    names = dataset_names(config)
+    planner = Planner(datasets)
+    names = dataset_names(config, given)
     notes = config.notes()
     for note in notes:
         say(note.message)
-    if not config.skip_existing and _encodes(config, names[0]):
-        for spec in model_specs(config, "encoder", str):  # before a dataset is opened, which may take a download
+    if not config.skip_existing and _encodes(config, names[0], given):
+        for spec in model_specs(config, "encoder", str, given):  # before a dataset is opened, which may take a download
             planner.check(spec, "encoder")
-    for (number, name), language, task in product(
-        enumerate(names), dict.fromkeys(config.language), dict.fromkeys(config.task)
-    ):
-        try:
-            dataset = dataset_spec(config, name, language)
-            options = task_options(config, number, len(names))
-            benchmarks[name, language, task] = planner.benchmark(dataset, task, options, group_by=config.group_by)
-        except LanguageError as error:
-            left_out.setdefault(f"{name} ({language})", error)
+    benchmarks, left_out = _benchmarks(config, planner, names, given, absent)
     if left_out and not benchmarks:
         raise next(iter(left_out.values()))
     asked = frozenset().union(*(benchmark.asked for benchmark in benchmarks.values()))
-    _check_options(config.task_options, asked | STYLES[config.like].get("task_options", {}).keys())
+    if not absent:  # their tasks may be the ones that know an option
+        _check_options(config.task_options, asked | STYLES[config.like].get("task_options", {}).keys())
     roles = list(dict.fromkeys(benchmark.task.needs for benchmark in benchmarks.values()))
-    models = zip(*(model_specs(config, role, say) for role in roles), strict=True)
+    models = zip(*(model_specs(config, role, say, given) for role in roles), strict=True)
     jobs = [
         replace(job, notes=notes)
         for model, benchmark in product(models, benchmarks.values())
@@ -213,10 +229,39 @@ def plan_jobs(
     return jobs
 
 
-def _encodes(config: Config, dataset: str) -> bool:
+def _benchmarks(
+    config: Config,
+    planner: Planner,
+    names: list[str],
+    given: Mapping[str, Given],
+    absent: dict[str, NotHereError] | None,
+) -> tuple[dict[tuple[str, str, str], PlannedBenchmark], dict[str, LanguageError]]:
+    """Open every dataset in every language, for every task; return also those without the language."""
+    benchmarks: dict[tuple[str, str, str], PlannedBenchmark] = {}
+    left_out: dict[str, LanguageError] = {}
+    for (number, name), language, task in product(
+        enumerate(names), dict.fromkeys(config.language), dict.fromkeys(config.task)
+    ):
+        try:
+            dataset = dataset_spec(config, name, language, given, task)
+            options = task_options(config, number, len(names))
+            benchmarks[name, language, task] = planner.benchmark(dataset, task, options, group_by=config.group_by)
+        except LanguageError as error:
+            left_out.setdefault(f"{name} ({language})", error)
+        except NotHereError as error:
+            if absent is None:
+                raise
+            absent.setdefault(name, error)
+    return benchmarks, left_out
+
+
+def _encodes(config: Config, dataset: str, given: Mapping[str, Given]) -> bool:
     """Tell whether the first job of a run needs an encoder, without opening its dataset."""
     if config.task[0] == "auto":
-        return dataset_spec(config, dataset, config.language[0]).reader != "questions"
+        try:
+            return dataset_spec(config, dataset, config.language[0], given).reader != "questions"
+        except NotHereError:
+            return False  # it is told when the dataset is opened
     return load_task(config.task[0]).needs == "encoder"
 
 
@@ -230,32 +275,51 @@ def _job(config: Config, spec: ModelSpec, benchmark: PlannedBenchmark) -> Job:
         benchmark = replace(benchmark, settings={**benchmark.settings, "like": config.like})
     return benchmark.job(
         spec,
-        fill_output(config.output or task.output, named, dataset.name, dataset.language, benchmark.task_name),
+        place_of(
+            config.output,
+            named,
+            dataset.name,
+            dataset.language,
+            benchmark.task_name,
+            usual_task=benchmark.usual,
+        ),
         label=label,
         batch_size=config.batch_size,
         workers=config.num_workers,
         on_error=config.on_error,
         **({} if config.min_success is None else {"min_success": config.min_success}),
-        thumbnails=config.thumbnails,
+        thumbnails=_thumbnails(config, dataset),
         append=config.append,
         dump=tuple(name for name in ("classnames", "templates") if getattr(config, f"dump_{name}")),
     )
 
 
-def dataset_names(config: Config) -> list[str]:
+def _thumbnails(config: Config, dataset: DatasetSpec) -> int:
+    if config.thumbnails is not None:
+        return config.thumbnails
+    return THUMBNAILS if dataset.own else 0
+
+
+def dataset_names(config: Config, given: Mapping[str, Given] = NOTHING_GIVEN) -> list[str]:
     """Return the names of all datasets, collections and list files expanded, each once."""
     catalogue = load_catalogue(user_files(config.catalogue))
 
     def known(name: str) -> bool:
-        return Path(name).suffix in TABLES or name in catalogue.collections or catalogue.find(name) is not None
+        form = Path(name).suffix.lower()
+        named = name in catalogue.collections or catalogue.find(name) is not None
+        return name in given or form in TABLES or form in OTHER_FILES or named
 
     entries = list_entries(config.dataset, known)
-    return list(dict.fromkeys(name for entry in entries for name in catalogue.expand(entry)))
+    expanded = ((entry,) if entry in given else catalogue.expand(entry) for entry in entries)
+    return list(dict.fromkeys(name for names in expanded for name in names))
 
 
-def dataset_spec(config: Config, name: str, language: str) -> DatasetSpec:
-    """Find out what a dataset's name stands for."""
+def dataset_spec(
+    config: Config, name: str, language: str, given: Mapping[str, Given] = NOTHING_GIVEN, task: str = "auto"
+) -> DatasetSpec:
+    """Find out what a dataset's name stands for; the task says how to read a table with labels and captions."""
     options = {
+        **{option: getattr(config, option) for option in TABLE_OPTIONS},
         "classname_file": str(config.custom_classname_file or ""),
         "template_file": str(config.custom_template_file or ""),
         "allow_blank_classnames": config.allow_blank_classnames,
@@ -268,14 +332,15 @@ def dataset_spec(config: Config, name: str, language: str) -> DatasetSpec:
         "hub": config.dataset_hub or config.hub,
         "catalogue": user_files(config.catalogue),
     }
-    return resolve_dataset(
-        name,
-        config.dataset_root,
-        split=config.split,
-        language=language,
-        limit=config.limit,
-        options={key: value for key, value in options.items() if value},
+    wanted = {key: value for key, value in options.items() if value}
+    if name in given:
+        wanted |= {OBJECT: given[name], "only_split": config.split}
+        return DatasetSpec(name, OBJECT, "", config.split, language, config.limit, wanted, own=True)
+    spec = resolve_dataset(
+        name, config.dataset_root, split=config.split, language=language, limit=config.limit, options=wanted
     )
+    read_as = READ_AS_KINDS & load_task(task).kinds if spec.reader == "table" and task != "auto" else frozenset()
+    return replace(spec, options={**spec.options, READ_AS: min(read_as)}) if len(read_as) == 1 else spec
 
 
 def _cleaning(config: Config, name: str) -> str | None:
@@ -287,6 +352,7 @@ def _cleaning(config: Config, name: str) -> str | None:
     return None if wanted == "none" else wanted
 
 
+READ_AS_KINDS = frozenset({CLASSES, CAPTIONS})
 _TASK_KEYS = {"recall_k", "save_clf", "load_clfs", "seed", "batch_size", "metrics", "questions", "reranker"}
 _PER_DATASET = ("train_split", "val_split", "val_proportion")
 TASK_FLAGS = frozenset({

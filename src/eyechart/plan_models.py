@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from importlib.util import find_spec
 from itertools import product
@@ -17,9 +17,9 @@ from eyechart.models.access import Access, priced
 from eyechart.models.family import check_options
 from eyechart.models.model_collections import collection_names, expand_collection
 from eyechart.models.registry import FAMILIES, GENERATORS
-from eyechart.models.resolve import EMBEDDED, ResolvedModel, check_family, holds_weights, resolve_model
+from eyechart.models.resolve import EMBEDDED, ResolvedModel, check_family, holds_weights, resolve_model, split_tag
 from eyechart.plugins import PYTHON
-from eyechart.types import ModelSpec, Role
+from eyechart.types import NOTHING_GIVEN, OBJECT, Given, ModelSpec, Role
 
 DEFAULTS = {
     "open_clip": ("ViT-B-32-quickgelu", "laion400m_e32"),
@@ -35,7 +35,10 @@ ACCESS = ("api_key_variable", "concurrency", "timeout", "tries")
 
 
 def model_specs(
-    config: Config, role: Role = "encoder", say: Callable[[str], object] = warnings.warn
+    config: Config,
+    role: Role = "encoder",
+    say: Callable[[str], object] = warnings.warn,
+    given: Mapping[str, Given] = NOTHING_GIVEN,
 ) -> list[ModelSpec]:
     """Return the models of ``--pretrained_model``, or every pair of ``--model`` and ``--pretrained``, each once.
 
@@ -43,7 +46,38 @@ def model_specs(
         config: The settings.
         role: What the models shall do.
         say: Told what was guessed.
+        given: Objects of Python, by the names that the settings have for them.
     """
+    specs = [_object_spec(config, role, name, given[name]) for name in config.model if name in given]
+    if specs and len(specs) == len(config.model):
+        for setting in ("pretrained", "pretrained_model", "model_type"):
+            if getattr(config, setting):
+                raise UsageError(f"--{setting} is for models that are named; {specs[0].name} is an object.")
+        return specs
+    named = config.model_copy(update={"model": [name for name in config.model if name not in given]})
+    return [*specs, *_named_specs(named, role, say)]
+
+
+def _object_spec(config: Config, role: Role, name: str, given: Given) -> ModelSpec:
+    """Describe an object, which stays where it is and as it is; one of `load_model` is the model that was named."""
+    known = getattr(given.thing, "spec", None)
+    if isinstance(known, ModelSpec) and role == "encoder":
+        return known
+    if role != "encoder":
+        raise UsageError(
+            f"{name} is an object, and objects encode; this task needs a {role}.",
+            advice="Name a model, or write python:module:factory.",
+        )
+    for setting in ("precision", "device"):
+        if getattr(config, setting) != "auto":
+            raise UsageError(
+                f"--{setting} is for models that are loaded by name; {name} is an object.",
+                advice="It is used where it is, as it is: move or convert it before.",
+            )
+    return ModelSpec(OBJECT, name, options={OBJECT: given})
+
+
+def _named_specs(config: Config, role: Role, say: Callable[[str], object]) -> list[ModelSpec]:
     specs = []
     for model in dict.fromkeys(_resolved(config, role)):
         if model.notice:
@@ -142,7 +176,7 @@ def _resolved(config: Config, role: Role) -> Iterator[ResolvedModel]:
             if role != "generator" or config.questions.mode != "eval" or family is not None:
                 raise
             found = ResolvedModel("api", name, pretrained or "")  # its answers are there: nobody will be asked
-        if pretrained is None and found.family == "open_clip" and not holds_weights(name):
+        if pretrained is None and not found.pretrained and found.family == "open_clip" and not holds_weights(name):
             found = replace(found, pretrained=DEFAULTS["open_clip"][1])
         yield found
 
@@ -185,11 +219,13 @@ def _without_name(family: str | None, pretrained: list[str]) -> Iterator[Asked]:
 
 
 def _pairs(entry: str) -> list[tuple[str, str]]:
-    """Read an entry of ``--pretrained_model``: a collection, or ``model,pretrained``."""
+    """Read an entry of ``--pretrained_model``: a collection, or ``model,pretrained``, or ``model:pretrained``."""
     collection = expand_collection(entry)
     if collection is not None:
         return collection
     name, comma, pretrained = entry.partition(",")
+    if not comma and split_tag(entry) != (entry, ""):
+        return [(entry, "")]
     if not comma:
         near = nearest(entry, collection_names())
         hint = f"Did you mean {' or '.join(near)}?" if near else "Write for example ViT-B-32,openai."

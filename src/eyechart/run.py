@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
-from eyechart.config import Config, QuestionSettings, make_config
 from eyechart.errors import EyechartError
 from eyechart.inference.embeddings import StoredEmbeddings
-from eyechart.io.progress import NoProgress, Progress
 from eyechart.io.stopwatch import Stopwatch
-from eyechart.io.wording import Wording
 from eyechart.manifest import Manifest
-from eyechart.plan import TASK_FLAGS, plan_jobs
 from eyechart.results.build import Done, make_result
 from eyechart.results.complete import check_complete
 from eyechart.results.done import check_owner, is_done
@@ -29,11 +24,6 @@ from eyechart.tasks.groups import check_columns, score_with_groups
 from eyechart.tasks.registry import load_task
 from eyechart.types import Job
 
-ARGUMENTS = Wording(
-    {name: name for name in (*Config.model_fields, *QuestionSettings.model_fields, *TASK_FLAGS)}, "{name}={value!r}"
-)
-"""How Python calls what the command line calls flags."""
-
 
 @dataclass(frozen=True)
 class JobReport:
@@ -43,19 +33,6 @@ class JobReport:
     result: Result | None = None
     error: EyechartError | None = None
     skipped: bool = False
-
-
-def evaluate(progress: Progress | None = None, **settings: Any) -> list[Result]:
-    """Evaluate models on benchmarks and return the results; the settings are those of `eyechart.config.Config`.
-
-    Raises:
-        EyechartError: The first error, after all other jobs have been done and saved.
-    """
-    with ARGUMENTS.spoken():
-        config = make_config(settings)
-        session = Session(progress or NoProgress())
-        jobs = plan_jobs(config, warnings.warn, session.datasets)
-        return results_of(list(run_jobs(jobs, session, skip_existing=config.skip_existing)))
 
 
 def results_of(reports: Sequence[JobReport]) -> list[Result]:
@@ -85,15 +62,13 @@ def run_or_skip(job: Job, session: Session, *, skip_existing: bool = False) -> J
 
 
 def skipped(job: Job, session: Session) -> JobReport | None:
-    """Return the report of a job that needs not be done again; say why it is done although a result is there."""
+    """Return the report of a job that needs not be done again."""
     if not job.output.exists():
         return None
-    done, why = find_done(job, session)
-    if done is not None:
-        return JobReport(job, result=done, error=check_complete(done, job.min_success), skipped=True)
-    if why:
-        session.progress.say(f"Not skipped: {why}")
-    return None
+    done, _ = find_done(job, session)
+    if done is None:
+        return None
+    return JobReport(job, result=done, error=check_complete(done, job.min_success), skipped=True)
 
 
 def find_done(job: Job, session: Session) -> tuple[Result | None, str]:
@@ -110,6 +85,10 @@ def run_job(job: Job, session: Session) -> Result:
     start, watch = time.perf_counter(), Stopwatch()
     task = load_task(job.task)
     check_owner(job)
+    if job.output.exists():
+        done, why = find_done(job, session)
+        if done is not None or why:
+            session.progress.say(f"{why or f'{job.output} holds the same result'}; it is written over")
     with watch.phase("read"):
         manifest = session.manifest(job)
     check_columns(manifest.entries, job.settings)
@@ -174,12 +153,12 @@ def _counts(manifest: Manifest, prediction: Prediction) -> dict[str, int]:
 
 
 def __getattr__(name: str) -> Any:
-    """Give `run_task`, which scripts of EvalScope import from a module of this name; it is of the surfaces above."""
-    if name == "run_task":
+    """Give what scripts import from here and what has its place among the public names."""
+    if name in ("run_task", "evaluate"):
         import eyechart
 
-        return eyechart.run_task
+        return getattr(eyechart, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-__all__ = ["Config", "JobReport", "evaluate", "plan_jobs", "run_job", "run_jobs", "run_or_skip"]
+__all__ = ["JobReport", "results_of", "run_job", "run_jobs", "run_or_skip"]

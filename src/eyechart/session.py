@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
+import weakref
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,7 +23,7 @@ from eyechart.models.registry import open_model
 from eyechart.store.answers import ResponseStore
 from eyechart.store.vectors import EmbeddingStore, store_place
 from eyechart.tasks.base import Task
-from eyechart.types import DatasetSpec, Fetchable, Job, ModelSpec, Role, digest_json
+from eyechart.types import DatasetSpec, Fetchable, Given, Job, ModelSpec, Role, digest_json
 
 Stored = StoredEmbeddings | StoredAnswers | StoredReranker
 MAX_MANIFESTS = 32
@@ -38,6 +41,7 @@ class Session:
     _signatures: dict[str, str] = field(default_factory=dict)
     _manifests: dict[str, Manifest] = field(default_factory=dict)
     _models: dict[str, LazyModel] = field(default_factory=dict)
+    _passing: dict[str, EmbeddingStore] = field(default_factory=dict)
 
     def model(self, spec: ModelSpec, role: Role, part: str = "") -> LazyModel:
         """Return a model, once; the one before it in the same part is dropped, as two may not fit into memory."""
@@ -58,13 +62,21 @@ class Session:
             return StoredReranker(model, self.answers)
         return StoredEmbeddings(
             model,
-            self.store,
+            self.passing_store(spec.given) if spec.given else self.store,
             batch_size=job.batch_size,
             workers=job.workers,
             on_error=job.on_error,
             progress=self.progress,
             watch=watch,
         )
+
+    def passing_store(self, given: Given) -> EmbeddingStore:
+        """Return a store for the vectors of an object: of this one alone, and gone at the end of the session."""
+        if given.token not in self._passing:
+            folder = Path(tempfile.mkdtemp(prefix="eyechart-vectors-"))
+            weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+            self._passing[given.token] = EmbeddingStore(folder)
+        return self._passing[given.token]
 
     def generator(self, job: Job, task: Task) -> StoredAnswers:
         """Return the generator of a job, with the store in front of it."""

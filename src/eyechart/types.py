@@ -10,9 +10,11 @@ import dataclasses
 import hashlib
 import json
 import re
+import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from eyechart.errors import DataError
@@ -166,6 +168,29 @@ Role = Literal["encoder", "generator", "reranker"]
 
 
 @dataclass(frozen=True, slots=True)
+class Given:
+    """An object of Python that the caller handed over, as the option ``object`` of a spec.
+
+    It equals itself and nothing else: what an object holds may change from one call to the next, so nothing that was
+    made of it is ever taken for what it would give now.
+    """
+
+    thing: Any = field(compare=False, repr=False)
+    kind: str
+    """Its class, with the module."""
+    token: str = field(default_factory=lambda: secrets.token_hex(8))
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.token}"
+
+
+OBJECT = "object"
+"""The family of models, the reader of datasets, and the option of a spec that holds the object itself."""
+NOTHING_GIVEN: Mapping[str, Given] = MappingProxyType({})
+"""No objects: everything is named."""
+
+
+@dataclass(frozen=True, slots=True)
 class ModelSpec:
     """Which model, in what form: enough to load it again."""
 
@@ -187,6 +212,11 @@ class ModelSpec:
         options = {key: value for key, value in self.options.items() if key not in HOW_NOT_WHAT}
         named = {"family": self.family, "name": self.name, "pretrained": self.pretrained, "precision": self.precision}
         return {**named, "options": options}
+
+    @property
+    def given(self) -> Given | None:
+        """Return the object that the caller handed over, if it is one."""
+        return self.options.get(OBJECT)
 
     @property
     def label(self) -> str:
@@ -344,6 +374,13 @@ class DatasetSpec:
     limit: int | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     """Reader-specific: class name and template files, cache folder, ..."""
+    own: bool = False
+    """Whether it is data of the user's own and no benchmark with a name."""
+
+    @property
+    def given(self) -> Given | None:
+        """Return the object that the caller handed over, if it is one."""
+        return self.options.get(OBJECT)
 
     @property
     def source(self) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from eyechart.cli import make_parser
-from eyechart.cli.eval import settings_of
+from eyechart.cli.flags.settings import settings_of
 from eyechart.config import make_config
 from eyechart.datasets import prompt_pack
 from eyechart.datasets.imagenet_classes import subset_indices, wnids

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from eyechart.errors import UsageError
-from eyechart.outputs import fill_output
+from eyechart.outputs import place_of
 from eyechart.store.blobs import BlobError, LocalBlobs, open_blobs
 from eyechart.store.vectors import EmbeddingStore, VectorTable, store_place, text_digests
 from eyechart.types import ModelSpec
@@ -118,7 +118,7 @@ def test_an_unknown_protocol_is_a_clear_error_without_the_password():
 
 def test_results_are_not_written_into_a_folder_that_is_called_like_an_address():
     with pytest.raises(UsageError, match="not an address"):
-        fill_output("s3://bucket/{dataset}.json", ModelSpec("onnx", "m"), "d", "en", "t")
+        place_of("s3://bucket/{dataset}.json", ModelSpec("onnx", "m"), "d", "en", "t")
 
 
 def run(folder, *words):

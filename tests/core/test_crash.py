@@ -19,7 +19,8 @@ from safetensors.numpy import load_file
 
 from eyechart.config import make_config
 from eyechart.io.progress import NoProgress
-from eyechart.io.progress_file import ProgressFile
+from eyechart.io.progress.file import ProgressFile
+from eyechart.io.stopwatch import JobClock
 from eyechart.plan import plan_jobs
 from support.data import write_classification
 from support.runs import run_planned
@@ -204,7 +205,7 @@ def test_a_file_system_that_fails_while_a_dataset_is_read_is_a_clear_error(tmp_p
     def fail(path):
         raise OSError(errno.ESTALE, "Stale file handle", str(path))
 
-    monkeypatch.setattr("eyechart.datasets.wds.tarshard.iter_groups", fail)
+    monkeypatch.setattr("eyechart.datasets.wds.tarshard.placed_groups", fail)
 
     reports = list(run_planned(jobs, config))
 
@@ -221,7 +222,7 @@ def test_a_clock_that_goes_backward_or_stands_still_changes_nothing(tmp_path, mo
     monkeypatch.setattr(time, "time", lambda: next(now) / 1e9)
 
     for _ in range(2):
-        with ProgressFile(NoProgress(), tmp_path / "out", 2) as progress:
+        with ProgressFile(NoProgress(), tmp_path / "out", JobClock(2)) as progress:
             assert [report.result.metrics for report in run_planned(jobs, config, progress)] == expected
 
     assert vectors(tmp_path / "other") == vectors(tmp_path / "cache")

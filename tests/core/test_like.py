@@ -1,12 +1,11 @@
 """The defaults of other evaluations: a table that fills what is left open, is recorded and is told."""
 
-import argparse
 import json
 
 import pytest
 
-from eyechart.cli import eval as eval_command
-from eyechart.cli import main
+from eyechart.cli import main, make_parser
+from eyechart.cli.flags.settings import settings_of
 from eyechart.config import Config, make_config
 from eyechart.errors import UsageError
 from eyechart.like import STYLES
@@ -17,9 +16,8 @@ TINY = {"model_type": "onnx", "model": ["eyechart-tiny"], "pretrained": ["eyecha
 
 
 def flags(*words):
-    parser = argparse.ArgumentParser()
-    eval_command.add_arguments(parser)
-    return make_config(eval_command.settings_of(parser.parse_args(words)))
+    parser = make_parser("eyechart", "eval")
+    return make_config(settings_of(parser.parse_args(["eval", *words])))
 
 
 @pytest.mark.parametrize("style", STYLES)
@@ -33,9 +31,8 @@ def test_a_style_only_sets_what_there_is(style):
 
 def test_flags_that_a_style_may_set_are_left_open_by_the_command():
     """A default in the parser would look like the user's wish, and the style would never count."""
-    parser = argparse.ArgumentParser()
-    eval_command.add_arguments(parser)
-    given = vars(parser.parse_args([]))
+    parser = make_parser("eyechart", "eval")
+    given = vars(parser.parse_args(["eval"]))
 
     for style in STYLES.values():
         assert not {*style, *style.get("task_options", {})} & set(given)

@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 
 from eyechart import plan
-from eyechart.cli.show import MOST, show_reports
+from eyechart.cli.parts.show import MOST, show_reports
 from eyechart.config import make_config
 from eyechart.datasets import registry
-from eyechart.io import progress_file
 from eyechart.io.progress import NoProgress
-from eyechart.io.progress_file import ProgressFile
+from eyechart.io.progress import file as progress_file
+from eyechart.io.progress.file import ProgressFile
+from eyechart.io.stopwatch import JobClock
 from eyechart.models.registry import ENCODERS
 from eyechart.session import Session
 from eyechart.tasks.registry import TASKS, load_task
@@ -95,7 +96,7 @@ def test_jobs_that_are_skipped_do_not_write_their_progress_one_by_one(tmp_path, 
     monkeypatch.setattr(progress_file, "EVERY", 1e9)
     written, flushed = count_calls(monkeypatch, progress_file, "write_atomic"), count_calls(monkeypatch, os, "fsync")
 
-    with ProgressFile(NoProgress(), tmp_path, 1000) as progress:
+    with ProgressFile(NoProgress(), tmp_path, JobClock(1000)) as progress:
         for _ in range(1000):
             progress.job_done(skipped=True)
         progress.job_done()

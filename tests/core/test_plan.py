@@ -1,8 +1,7 @@
-import argparse
-
 import pytest
 
-from eyechart.cli import eval as eval_command
+from eyechart.cli import make_parser
+from eyechart.cli.flags.settings import settings_of
 from eyechart.config import make_config
 from eyechart.errors import EyechartError, UsageError
 from eyechart.plan import TASK_FLAGS, dataset_names, plan_jobs
@@ -49,7 +48,7 @@ def test_auto_reads_the_type_of_the_dataset(data):
 def test_the_output_is_named_after_the_dataset_without_wds_and_without_slashes(data):
     (job,) = plan(dataset=["wds/vtab/x"], dataset_root="data/vtab-x")
 
-    assert str(job.output) == "vtab_x_eyechart-tiny_eyechart-tiny_en_zeroshot_classification.json"
+    assert str(job.output) == "results/vtab_x_eyechart-tiny.json"
 
 
 def test_a_checkpoint_path_becomes_its_name_or_a_flat_path(data):
@@ -217,8 +216,7 @@ def test_a_task_option_that_nothing_would_read_is_refused():
 
 
 def test_the_flags_of_tasks_are_task_options():
-    parser = argparse.ArgumentParser()
-    eval_command.add_arguments(parser)
+    parser = make_parser("eyechart", "eval")
 
     words = ["--fewshot_draw", "eyechart", "--empty_classes", "zero"]  # left open unless they are given
-    assert eval_command.settings_of(parser.parse_args(words))["task_options"].keys() == TASK_FLAGS
+    assert settings_of(parser.parse_args(["eval", *words]))["task_options"].keys() == TASK_FLAGS

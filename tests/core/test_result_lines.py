@@ -126,7 +126,7 @@ def test_what_is_done_is_found_among_the_lines(path):
 
     assert is_done(job(path, "a"), NOW)[0].metrics == {"acc1": 0.5}
     assert is_done(job(path, "b"), NOW) == (None, "")  # not there: nothing to say
-    assert "another data" in is_done(job(path, "a"), NOW | {"data": "other"})[1]
+    assert "other data" in is_done(job(path, "a"), NOW | {"data": "other"})[1]
 
 
 def test_a_line_that_was_changed_is_not_done(path):

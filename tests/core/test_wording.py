@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from eyechart import evaluate, run_task
+from eyechart.calls.settings import ARGUMENTS
 from eyechart.cli import main
 from eyechart.compat.evalscope.main import CONFIG_KEYS
 from eyechart.errors import DataError, EyechartError
-from eyechart.run import ARGUMENTS
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,17 @@ from pathlib import Path
 
 import pytest
 
-from support.doc_pages import FENCE, PAGES, PROGRAMS, ROOT, blocks, commands
+from support.doc_pages import (
+    CHINESE,
+    FENCE,
+    PAGES,
+    PROGRAMS,
+    ROOT,
+    blocks,
+    commands,
+    original_of,
+    repeats_its_original,
+)
 
 OUR_COMMANDS = {name: str(Path(sys.executable).parent / name) for name in (*PROGRAMS, "python")} | {
     "python3": sys.executable
@@ -39,7 +49,11 @@ def run(words, folder):
     assert done.returncode == 0, f"{shlex.join(words)}\n{done.stdout}\n{done.stderr}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+RUN = [page for page in PAGES if not repeats_its_original(page)]
+"""A Chinese page with the examples of the English one is run there."""
+
+
+@pytest.mark.parametrize("page", RUN, ids=lambda page: str(page.relative_to(ROOT)))
 def test_the_examples_on_the_page_run(page, tmp_path, monkeypatch):
     monkeypatch.setenv("LMUData", str(tmp_path / "LMUData"))
     for language, options, body in blocks(page):
@@ -63,3 +77,9 @@ def test_links_to_files_of_the_project_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#\s]+)", text):
         if "://" not in target:
             assert (page.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("page", CHINESE, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_chinese_page_and_its_original_know_each_other(page):
+    assert re.search(rf"\[English\]\([./]*{original_of(page).name}\)", page.read_text(encoding="utf-8"))
+    assert original_of(page).is_file()

@@ -11,13 +11,12 @@ from pathlib import Path
 import pytest
 
 from eyechart.cli import make_parser
-from eyechart.cli.eval import settings_of
+from eyechart.cli.flags.settings import settings_of
 from eyechart.config import make_config
 from eyechart.demo import model_folder
-from eyechart.outputs import fill_output
+from eyechart.outputs import place_of
 from eyechart.plan import Planner, dataset_names, dataset_spec, plan_jobs
 from eyechart.plan_models import model_specs
-from eyechart.tasks.base import Task
 from eyechart.tasks.registry import load_task
 from support.data import png, write_classification
 from support.doc_pages import PAGES, PROGRAMS, ROOT, blocks, commands
@@ -80,7 +79,7 @@ def test_the_example_can_be_read(there, program, words):
         for model in model_specs(config, role, str):
             if config.hub is None and "/" not in model.name:  # others are looked up on a hub
                 planner.check(model, role)
-            outputs.append(fill_output(config.output or Task.output, model, name, language, config.task[0]))
+            outputs.append(place_of(config.output, model, name, language, config.task[0]))
     assert outputs
     assert len(set(outputs)) == len(outputs)
     if here:

@@ -10,11 +10,16 @@ import time
 import pytest
 
 from eyechart.config import make_config
+from eyechart.datasets.wds import tarshard
 from eyechart.engine import processes
 from eyechart.engine.processes import device_of, run_in_processes
+from eyechart.engine.worker import Worker, chunks_of, missing_images
+from eyechart.inference import embeddings
+from eyechart.io import digests, media
 from eyechart.io.progress import NoProgress
 from eyechart.plan import plan_jobs
 from eyechart.session import Session
+from eyechart.types import Sample
 from support.data import write_classification, write_retrieval
 from support.runs import run_planned
 
@@ -98,6 +103,46 @@ def test_an_error_in_a_process_is_the_jobs_error(plan, tmp_path):
 
     assert "cut short" in str(first.error)
     assert second.result is not None
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_every_image_of_a_tar_file_is_read_once_whoever_embeds_it(plan, tmp_path, monkeypatch, count):
+    """One pass over the bytes, however many tasks the images are cut into: nobody streams to where his part begins."""
+    monkeypatch.setattr(digests, "SETTLED", -1)
+    (job, _), _ = plan("parts", batch_size=2)
+    images = missing_images(job, Session())
+    read, streamed = [], []
+    monkeypatch.setattr(media, "read_part", lambda *part, real=media.read_part: read.append(part) or real(*part))
+    monkeypatch.setattr(tarshard, "placed_groups", streamed.append)
+    tasks = list(chunks_of(job, images, count))
+
+    for number in range(count):
+        worker = Worker(str(tmp_path), {})
+        for task in tasks[number::count]:
+            worker.embed(job, task)
+
+    assert len(tasks) == 5
+    assert sorted(read) == sorted({sample.image.part for _, sample in images})
+    assert len(read) == 80
+    assert streamed == []
+    assert missing_images(job, Session()) == []
+
+
+def test_images_that_are_only_in_memory_are_found_by_their_ids_once_a_worker(plan, tmp_path, monkeypatch):
+    (job, _), _ = plan("memory", batch_size=2)
+    images = [(key, Sample(sample.id, None)) for key, sample in missing_images(job, Session())]
+    passes = []
+    monkeypatch.setattr(
+        embeddings, "_missing_samples", lambda *a, real=embeddings._missing_samples: passes.append(a) or real(*a)
+    )
+
+    tasks = list(chunks_of(job, images, 2))
+    for task in tasks:
+        Worker(str(tmp_path), {}).embed(job, task)
+
+    assert [len(task) for task in tasks] == [40, 40]
+    assert len(passes) == 2
+    assert missing_images(job, Session()) == []
 
 
 def test_devices_are_dealt_out_in_their_order():

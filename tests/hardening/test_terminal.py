@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from eyechart.cli import main
 from eyechart.cli.list import show_columns
-from eyechart.cli.show import result_lines, show_profiles
+from eyechart.cli.parts.show import result_lines, show_profiles
+from eyechart.io.layout import columns_of, lay_out
 from eyechart.io.progress import PlainProgress, RichProgress
 from eyechart.io.terminal import make_console, visible, write_message, write_output
-from eyechart.report.words import align
 from eyechart.results import Result
 from eyechart.types import Metric
 from support.data import write_classification
@@ -123,8 +123,16 @@ def test_columns_show_names_as_text(capsys):
     assert SEEN in shown.err
 
 
-def test_a_comparison_has_a_line_for_each_benchmark():
-    assert align([("benchmark", "metric"), ("a\nforged", "acc1\r")]) == ["benchmark  metric", "a forged   acc1"]
+def test_a_table_has_a_line_for_each_row():
+    lines = lay_out(columns_of("benchmark", "metric"), [("a\nforged", "acc1\r")], None)
+
+    assert lines == [["benchmark  metric"], ["a forged   acc1"]]
+
+
+def test_a_table_on_a_terminal_is_as_wide_as_what_is_seen_in_it():
+    (head, row) = lay_out(columns_of("benchmark", "metric"), [(EVIL, "acc1")], 300)
+
+    assert head[0].index("metric") == row[0].index("acc1") == len(SEEN) + 2
 
 
 def test_progress_in_a_log_shows_names_as_text():

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from importlib import resources
+
 import pytest
 
 from eyechart.errors import UnknownNameError
 from eyechart.report.load import Found
-from eyechart.report.reference import load_reference, names, published_tables
+from eyechart.report.reference import load_publication, load_reference, names, published_tables
 from eyechart.report.table import make_table
 from eyechart.results import Result
 from eyechart.types import Metric
@@ -31,7 +34,7 @@ PRINTED = {
 
 
 def test_all_published_results_are_there():
-    assert names() == ["internvl"]
+    assert names() == ["clip_benchmark", "internvl", "open_clip"]
     assert len(load_reference("internvl")) == 54
     assert make_table(load_reference("internvl")).replaced == ()
 
@@ -57,3 +60,105 @@ def test_ones_own_results_stand_beside_the_published_ones():
 def test_an_unknown_reference_is_named():
     with pytest.raises(UnknownNameError, match="internvl"):
         load_reference("internvt")
+
+
+READ_BY_HAND = [
+    ("open_clip", "ViT-B-32", "openai", "imagenet1k", "acc1", 0.6332),
+    ("open_clip", "ViT-H-14-378-quickgelu", "dfn5b", "vtab/caltech101", "mean_per_class_recall", 0.9517),
+    ("open_clip", "ViT-H-14-378-quickgelu", "dfn5b", "flickr30k", "mean_recall@1", 0.8801),
+    ("open_clip", "ViT-H-14-378-quickgelu", "dfn5b", "flickr30k", "image_retrieval_recall@1", 0.8202),
+    ("open_clip", "ViT-H-14-378-quickgelu", "dfn5b", "misc/winogavil", "jaccard_score_10-12", 0.5674),
+    ("open_clip", "ViT-H-14-378-quickgelu", "dfn5b", "fairness/geode", "acc_wg", 0.9349),
+    ("open_clip", "ViT-SO400M-14-SigLIP-384", "webli", "mscoco_captions", "text_retrieval_recall@10", 0.9448),
+    ("clip_benchmark", "ViT-L-14", "openai", "vtab/dsprites_label_orientation", "acc1", 0.0232340494791666),
+    ("clip_benchmark", "ViT-B-16-plus-240", "laion400m_e32", "fer2013", "mean_per_class_recall", 0.3940612716631316),
+]
+"""Cells of the published files, as a person reads them there."""
+
+
+@pytest.mark.parametrize("cell", READ_BY_HAND, ids=lambda cell: " ".join(map(str, cell[:4])))
+def test_cells_are_those_of_the_published_files(cell):
+    name, model, pretrained, dataset, metric, value = cell
+    results = [item.result for item in load_reference(name)]
+
+    (found,) = [r for r in results if (r.model, r.pretrained, r.dataset) == (model, pretrained, dataset)]
+
+    assert found.values[metric].value == value
+
+
+def test_languages_are_columns_of_their_own():
+    found = {
+        (item.result.dataset, item.result.language): item.result.metrics
+        for item in load_reference("open_clip")
+        if (item.result.model, item.result.pretrained) == ("nllb-clip-base-siglip", "mrl")
+    }
+
+    assert found["multilingual_mscoco_captions", "jp"]["image_retrieval_recall@1"] == 0.565
+    assert len([key for key in found if key[0] == "crossmodal3600"]) == 36
+    assert len(found) == 36 + 11
+
+
+def test_metrics_that_are_not_the_same_thing_have_names_of_their_own():
+    table = make_table([item for name in names() for item in load_reference(name)])
+    (main,) = [part for part in published_tables("open_clip", table) if part.title.startswith("38 datasets")]
+    metric = dict(zip(main.header, main.metrics, strict=True))
+
+    assert len(main.header) == 38 + 1
+    assert metric["Oxford-IIIT Pet"] == "mean_per_class_recall"
+    assert metric["MSCOCO"] == "mean_recall@1"
+    assert metric["FMoW"] == "acc_worst_region"
+    assert metric["iWildCam"] == "F1-macro_all"
+    # CLIP_benchmark has recalls at 5 only: its models have no cell in the column of the mean of two recalls at 1
+    flickr = [
+        cells[main.header.index("Flickr")] for row, cells in main.rows if "clip_benchmark" in table.models[row].suffix
+    ]
+    assert flickr
+    assert set(flickr) == {""}
+
+
+def test_the_average_over_38_datasets_is_the_published_one():
+    table = make_table(load_reference("open_clip"))
+    main = published_tables("open_clip", table)[0]
+    means = {table.models[row].label: cells[-1] for row, cells in main.rows}
+
+    assert len(means) == 121
+    assert means["ViT-H-14-378-quickgelu dfn5b [published]"] == "70.79"
+
+
+def test_sizes_are_known():
+    (size,) = {
+        (item.result.model_card["parameters"], item.result.model_card["gflops"])
+        for item in load_reference("open_clip")
+        if item.result.model == "ViT-H-14-378-quickgelu"
+    }
+
+    assert size == (986_710_000, 1054.05)
+
+
+def test_all_published_numbers_together_are_small():
+    folder = resources.files("eyechart.report.reference")
+    files = [file for file in folder.iterdir() if file.name.endswith((".json", ".xz"))]
+
+    assert len(files) == len(names())
+    assert sum(len(file.read_bytes()) for file in files) < 300_000
+
+
+@pytest.mark.parametrize("name", names())
+def test_source_and_date_are_told(name):
+    publication = load_publication(name)
+
+    assert publication.source
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d", publication.date)
+
+
+def test_published_results_meet_ours_in_one_column():
+    own = [
+        Found(Result(dataset, "mine", "", "zeroshot_classification", "en", {"acc1": Metric(0.5)}))
+        for dataset in ("wds/vtab/cifar100", "stanford_cars", "imagenet1k")
+    ]
+    table = make_table([*own, *(item for name in names() for item in load_reference(name))])
+    models = {benchmark.label: len(table.by_benchmark[b]) for b, benchmark in enumerate(table.benchmarks)}
+
+    assert models["cifar100"] == 1 + 121 + 13 + 1  # ours, open_clip, CLIP_benchmark, InternVL-C
+    assert models["cars"] == 1 + 121 + 13 + 1
+    assert not any(label.startswith("vtab/cifar100") for label in models)

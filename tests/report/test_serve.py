@@ -20,7 +20,8 @@ from eyechart.cli import serve
 from eyechart.cli.report import payload_of
 from eyechart.errors import UsageError
 from eyechart.io.progress import NoProgress
-from eyechart.io.progress_file import EVERY, PROGRESS_PREFIX, ProgressFile, read_progress
+from eyechart.io.progress.file import EVERY, PROGRESS_PREFIX, ProgressFile, read_progress
+from eyechart.io.stopwatch import JobClock
 from eyechart.report.load import load_results
 from eyechart.report.page import make_page
 from eyechart.report.page.serve import HOST, LiveResults, make_server
@@ -100,7 +101,7 @@ def test_the_page_is_made_anew_only_when_results_change(small_suite, tmp_path):
 def test_a_run_is_shown_with_its_progress_and_new_results_appear(browser, small_suite, tmp_path):
     watched = Watched(browser)
     page = watched.page
-    with serving(tmp_path) as port, ProgressFile(NoProgress(), tmp_path, jobs=2) as progress:
+    with serving(tmp_path) as port, ProgressFile(NoProgress(), tmp_path, JobClock(2)) as progress:
         page.goto(f"http://{HOST}:{port}/")
         expect(page.locator("main")).to_contain_text("No results yet.")
         expect(page.locator("#live")).to_contain_text("0 of 2 results")
@@ -172,7 +173,7 @@ def test_a_page_that_cannot_be_made_says_why(small_suite, tmp_path):
 def test_the_progress_file_goes_with_the_run_and_is_no_result(small_suite, tmp_path):
     shutil.copy(next(small_suite.glob("digits*.json")), tmp_path)
 
-    with ProgressFile(NoProgress(), tmp_path, jobs=1):
+    with ProgressFile(NoProgress(), tmp_path, JobClock(1)):
         assert read_progress(tmp_path)[0]["file"].startswith(PROGRESS_PREFIX)
         assert load_results([tmp_path]).skipped == ()
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
+import zlib
 from importlib import resources
 
 import pytest
@@ -12,10 +14,12 @@ from eyechart.io.translate import words
 from eyechart.report.load import load_results
 from eyechart.report.page import make_page
 from eyechart.report.page.payload import make_payload
+from support.browser import place_of
+from support.source_texts import is_in_the_source
 
 TEMPLATES = resources.files("eyechart.report.page").joinpath("templates")
 SCRIPTS = {part.name: part.read_text(encoding="utf-8") for part in TEMPLATES.iterdir() if part.name.endswith(".js")}
-LITERAL = re.compile(r'\b(?:t|tNodes|word)\(\s*("(?:[^"\\]|\\.)*")')
+LITERAL = re.compile(r'\b(?:t|tNodes|word|say)\(\s*("(?:[^"\\]|\\.)*")')
 COUNTED = re.compile(r'\bcount\([^"\n]*?, "([^"]+)"\)')
 
 
@@ -28,6 +32,12 @@ def spoken(script: str) -> set[str]:
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_every_text_of_the_page_has_chinese_words(name):
     assert spoken(SCRIPTS[name]) - words("page").keys() == set()
+
+
+def test_every_text_of_the_table_is_on_the_page():
+    texts = set().union(*map(spoken, SCRIPTS.values()))
+
+    assert [text for text in words("page") if text not in texts and not is_in_the_source(text)] == []
 
 
 def test_no_text_is_put_together_before_it_is_translated():
@@ -70,3 +80,87 @@ def test_a_page_made_in_chinese_opens_in_chinese(watched, chinese_report):
 
     assert page.get_attribute("html", "lang") == "zh-Hans"
     assert page.locator("nav a").first.text_content() == "总览"
+
+
+COLLECT = """() => {
+  const skip = new Set(["SCRIPT", "STYLE", "CODE", "BDI", "NOSCRIPT"]);
+  const found = [];
+  const walk = (node) => {
+    if (node.nodeType === 3) found.push(node.data);
+    if (node.nodeType !== 1 || skip.has(node.nodeName) || node.classList.contains("name")) return;
+    for (const name of ["aria-label", "title", "alt"]) if (node.hasAttribute(name)) found.push(node.getAttribute(name));
+    node.childNodes.forEach(walk);
+  };
+  walk(document.body);
+  return found;
+}"""
+"""Every text of the page but data and commands; ``name`` is the class of names in charts."""
+KEPT = {"Eyechart", "EYECHART", "English", "Markdown", "LaTeX", "CSV", "Holm", "McNemar", "Brier", "alpha", "kappa"}
+KEPT |= {"Python", "token", "UTC"}
+"""Names that are the same in Chinese."""
+
+
+def names_in(value):
+    """Yield every text of the page's own data."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from names_in(part)
+
+
+def english_words(page, known) -> list[str]:
+    """List texts on the page in which words are left once names of models, benchmarks and metrics are taken out."""
+    left = []
+    for text in page.evaluate(COLLECT):
+        rest = known.sub(" ", text)
+        if set(re.findall(r"[A-Za-z]{3,}", rest)) - KEPT:
+            left.append(text)
+    return left
+
+
+CHINESE_VIEWS = {
+    "overview": ("#/", ""),
+    "classes": ("digits", ""),
+    "retrieval": ("postcards", ""),
+    "questions": ("flags", ""),
+    "compare": ("#/compare", ""),
+    "results": ("#/results?model=1", ""),
+    "a result": ("#/", "#matrix td[title]"),
+    "a sample": ("digits", ".card button"),
+    "a query": ("postcards", ".card button"),
+    "a question": ("flags", ".card button"),
+}
+TASKS = {"digits": "zeroshot_classification", "postcards": "zeroshot_retrieval", "flags": "questions"}
+
+
+@pytest.fixture(scope="module")
+def chinese_page(small_suite, answers, tmp_path_factory):
+    """The page of encoders and generators, in Chinese, and a pattern of all names in its data."""
+    path = tmp_path_factory.mktemp("page") / "report.html"
+    payload = make_payload(load_results([small_suite, answers]).found, references=["internvl"], version="0")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("EYECHART_LANG", "zh")
+        path.write_bytes(make_page(payload))
+    data = {key: value for key, value in payload.overview.items() if key != "averages"}
+    chunks = [json.loads(zlib.decompress(base64.b64decode(text))) for text in payload.chunks.texts]
+    ours = words("page").keys() | words("notes").keys()
+    names = {name for name in names_in([data, chunks]) if name not in ours}
+    keys = {key for benchmark in payload.overview["benchmarks"] for key in benchmark["metrics"]}
+    ordered = sorted((names | keys) - {""}, key=len, reverse=True)
+    return path, re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, ordered))})(?!\w)")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("view", CHINESE_VIEWS)
+def test_no_english_word_is_left_on_the_chinese_page(watched, chinese_page, view):
+    path, names = chinese_page
+    address, opener = CHINESE_VIEWS[view]
+    if address in TASKS:
+        address = f"#/benchmark/{place_of(path, address, TASKS[address])}"
+    page = watched.open(path, address)
+    if opener:
+        page.locator(opener).first.click()
+        page.wait_for_selector("dialog[open]")
+
+    assert english_words(page, names) == []

@@ -7,7 +7,8 @@ import shlex
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [*sorted(ROOT.glob("README*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+CHINESE = [page for page in PAGES if page.parent.name == "zh" or page.name == "README.zh-CN.md"]
 PROGRAMS = ("eyechart", "clip_benchmark", "clip_benchmark_export_wds")
 FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -24,3 +25,14 @@ def commands(body):
     for line in body.replace("\\\n", " ").splitlines():
         if line.startswith("$ "):
             yield shlex.split(line[2:], comments=True)
+
+
+def original_of(page):
+    """Return the English page that a Chinese one is a translation of."""
+    return ROOT / "README.md" if page.parent == ROOT else ROOT / "docs" / page.name
+
+
+def repeats_its_original(page):
+    """Tell whether the examples of a Chinese page are the first ones of the English page: then they are run there."""
+    own = list(blocks(page))
+    return page in CHINESE and own == list(blocks(original_of(page)))[: len(own)]

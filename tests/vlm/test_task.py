@@ -8,7 +8,8 @@ import pytest
 from eyechart.cli import main
 from eyechart.config import make_config
 from eyechart.errors import DataError, EyechartError, UsageError
-from eyechart.run import evaluate, plan_jobs, run_or_skip
+from eyechart.plan import plan_jobs
+from eyechart.run import evaluate, run_or_skip
 from eyechart.session import Session
 from eyechart.stats import mean_interval, proportion
 from eyechart.types import Answer, Message

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Any, NoReturn
+from typing import Any
 
+from eyechart.cli.flags.parser import CommandParser, HelpFormatter
 from eyechart.errors import EyechartError
-from eyechart.io.terminal import visible, write_message
+from eyechart.io.terminal import write_message
+from eyechart.io.translate import translate
 
 COMMANDS = {
     "eval": "evaluate models on benchmarks",
@@ -26,6 +27,8 @@ COMMANDS = {
     "report": "make one HTML page of results",
     "serve": "show that page on loopback, kept up to date while a run is going on",
     "bench-api": "measure throughput and latency of an embedding or rerank server",
+    "completion": "print a script that completes commands in bash, zsh or fish",
+    "cache": "list, verify or remove what is kept on this machine: vectors, answers, downloads",
     "doctor": "check the installation and say what to do",
 }
 """Subcommands: each is a module of this package with ``add_arguments(parser)`` and ``run(args)``."""
@@ -39,8 +42,8 @@ def main(arguments: Sequence[str] | None = None, *, program: str = "eyechart") -
     # Not list(...): once the command of that name has been imported, it is this package's attribute.
     words = [*(sys.argv[1:] if arguments is None else arguments)]
     parser = make_parser(program, next((word for word in words if not word.startswith("-")), None))
-    args = parser.parse_args(words)
     try:
+        args = parser.parse_args(words)
         code: int = _module_of(args.command).run(args)
     except EyechartError as error:
         write_message(f"{program}: {error}\n", sys.stderr)
@@ -56,40 +59,31 @@ def main(arguments: Sequence[str] | None = None, *, program: str = "eyechart") -
     return code
 
 
-def make_parser(program: str, wanted: str | None = None) -> argparse.ArgumentParser:
+def make_parser(program: str, wanted: str | None = None) -> CommandParser:
     """Build the parser; only the wanted command's flags are added, so that others cost nothing."""
     from eyechart import __version__
 
-    parser = _CommandParser(prog=program, description="The vision test for vision-language models.")
+    parser = CommandParser(
+        prog=program, description="The vision test for vision-language models.", formatter_class=HelpFormatter
+    )
+    parser.set_defaults(program=program)
     parser.add_argument("--version", action="version", version=f"eyechart {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, summary in COMMANDS.items():
-        command = commands.add_parser(
-            name, help=summary, description=summary[0].upper() + summary[1:] + ".", formatter_class=_Formatter
-        )
+        command = commands.add_parser(name, help=summary, description=_sentence(summary), formatter_class=HelpFormatter)
         if name == wanted:
             _module_of(name).add_arguments(command)
     return parser
 
 
+def _sentence(summary: str) -> str:
+    said = translate(summary)
+    return f"{summary[0].upper()}{summary[1:]}." if said == summary else f"{said}\u3002"
+
+
 def _module_of(command: str) -> Any:
     name = "act_as" if command == "as" else command.replace("-", "_")  # `as` is a word of the language
     return import_module(f"{__name__}.{name}")
-
-
-class _CommandParser(argparse.ArgumentParser):
-    """Repeats arguments visibly: a shell may have taken them from the names of files."""
-
-    def error(self, message: str) -> NoReturn:
-        super().error(visible(message))
-
-
-class _Formatter(argparse.ArgumentDefaultsHelpFormatter):
-    """Shows defaults, but not ``(default: None)``."""
-
-    def _get_help_string(self, action: argparse.Action) -> str | None:
-        plain = action.nargs == 0 or action.default in (None, False, [], "")
-        return action.help if plain else super()._get_help_string(action)
 
 
 def main_clip_benchmark() -> int:

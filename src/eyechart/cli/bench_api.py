@@ -17,19 +17,19 @@ MOST = 100_000
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
     add = parser.add_argument
-    add("--api_base", required=True, help="address of the server, up to /v1")
+    add("--api-base", required=True, help="address of the server, up to /v1")
     add("--model", default="", help="the model's name there; a server of one model may not need it")
     add("--kind", choices=["embeddings", "rerank"], default="embeddings", help="what is asked for")
-    add("--rerank_form", choices=["jina", "tei"], default="jina", help="how the server takes documents to rerank")
+    add("--rerank-form", choices=["jina", "tei"], default="jina", help="how the server takes documents to rerank")
     add("--requests", type=int, default=100, help="how many requests are sent")
     add("--concurrency", type=int, default=8, help="how many at a time")
-    add("--batch_size", type=int, default=16, help="texts (or documents) in each request")
+    add("--batch-size", type=int, default=16, help="texts (or documents) in each request")
     add("--words", type=int, default=64, help="words in each made-up text")
     add("--texts", metavar="FILE", help="send the lines of this file instead of made-up texts")
     add("--seconds", type=float, default=60.0, help="send nothing more after this time")
     add("--timeout", type=float, default=60.0, help="seconds for one request")
     add("--tries", type=int, default=1, help="how often a request that fails is sent; its waiting counts as latency")
-    add("--api_key_variable", help="environment variable that holds the key")
+    add("--api-key-variable", help="environment variable that holds the key")
     add("--output", metavar="FILE", help="write the figures as JSON, too")
 
 

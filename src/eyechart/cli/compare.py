@@ -6,10 +6,10 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
-from eyechart.cli._results import arrange, load, save
+from eyechart.cli.parts.results import REFERENCES, arrange, load, named_or_default, save
 from eyechart.errors import UsageError, unknown_name
 from eyechart.io.json_text import to_json
-from eyechart.io.terminal import write_message, write_output
+from eyechart.io.terminal import width_of, write_message, write_output
 
 if TYPE_CHECKING:
     from eyechart.report.compare import Difference, PairwiseComparison
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
-    parser.add_argument("files", nargs="+", help="result files or folders; the first one's model is the baseline")
+    parser.add_argument(
+        "files", nargs="*", help="result files or folders; the first one's model is the baseline; default: results/"
+    )
     parser.add_argument("--baseline", help="the model that the others are compared with, as named in the tables")
     parser.add_argument("--metric", help="this metric instead of each benchmark's primary ones")
     parser.add_argument(
@@ -30,6 +32,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="what differs on purpose: prompts, training, metric, 'task version', samples, judge, 'judge prompt', "
         "extractor",
     )
+    parser.add_argument(
+        "--reference",
+        nargs="+",
+        default=[],
+        metavar="NAME",
+        help="rank among published models: " + ", ".join(REFERENCES),
+    )
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument("--output", "-o", help="write the JSON to this file as well")
 
@@ -39,25 +48,35 @@ def run(args: argparse.Namespace) -> int:
     from eyechart.report.compare import compare
     from eyechart.report.pairing import RecordsCache
     from eyechart.report.ranking import rank_models
+    from eyechart.report.standing import published_standings
+    from eyechart.report.standing_text import standings_json, standings_text
 
     _check_aspects(args.allow_different)
-    table = arrange(load(args.files).found)
-    baseline = _baseline(table, args.baseline, args.files[0])
+    files = named_or_default(args.files)
+    found = load(files).found
+    table = arrange(found)
+    baseline = _baseline(table, args.baseline, files[0])
     others = [row for row in range(len(table.models)) if row != baseline]
-    if not others:
+    if not others and not args.reference:
         raise UsageError(
-            f"Only one model is there: {table.models[baseline].label}.", advice="Give results of at least two models."
+            f"Only one model is there: {table.models[baseline].label}.",
+            advice="Give results of at least two models, or published ones: --reference open_clip.",
         )
     others = _comparable(table, baseline, others)
+    published = published_standings(found, args.reference) if args.reference else None
     cache = RecordsCache(table)
     comparisons = [
         compare(table, baseline, row, metric=args.metric, allow=args.allow_different, cache=cache) for row in others
     ]
     ranking = rank_models(table, cache, args.metric)
-    as_json = to_json(_to_json(table, comparisons, ranking), indent=1) + "\n"
+    body = _to_json(table, comparisons, ranking) | ({"published": standings_json(*published)} if published else {})
+    as_json = to_json(body, indent=1) + "\n"
     if args.output:
         save(args.output, as_json.encode("utf-8", "backslashreplace"))
-    write_output(as_json if args.json else _to_text(table, comparisons, ranking), sys.stdout)
+    text = _to_text(table, comparisons, ranking)
+    if published:
+        text = "\n".join(filter(None, (text, standings_text(*published, width_of(sys.stdout)))))
+    write_output(as_json if args.json else text, sys.stdout)
     return 0
 
 
@@ -130,7 +149,8 @@ def _line(line: Difference) -> dict[str, Any]:
 def _to_text(table: ResultTable, comparisons: list[PairwiseComparison], ranking: SuiteRanking | None) -> str:
     from eyechart.report.words import comparison_text, ranking_text
 
-    parts = [comparison_text(table, comparison) for comparison in comparisons]
+    width = width_of(sys.stdout)
+    parts = [comparison_text(table, comparison, width) for comparison in comparisons]
     if ranking is not None:
-        parts.append(ranking_text(table, ranking))
+        parts.append(ranking_text(table, ranking, width))
     return "\n".join(parts)

@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from eyechart.cli._results import save
+from eyechart.cli.parts.results import REFERENCES, named_or_default, save
 from eyechart.errors import ResultError, UsageError
 from eyechart.io.terminal import write_message
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
-    parser.add_argument("files", nargs="*", help="result files, or folders (searched to any depth)")
+    parser.add_argument("files", nargs="*", help="result files, or folders (searched to any depth); default: results/")
     parser.add_argument("--output", "-o", default="report.html", help="where the page goes")
     add_page_arguments(parser)
 
@@ -24,7 +24,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def add_page_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags that ``report`` and ``serve`` share."""
     add = parser.add_argument
-    add("--reference", nargs="+", default=[], metavar="NAME", help="published results to show beside: internvl")
+    add(
+        "--reference",
+        nargs="+",
+        default=[],
+        metavar="NAME",
+        help=f"published results to show beside: {', '.join(REFERENCES)}",
+    )
     add("--title", default="Eyechart report", help="heading of the page")
     add("--no-images", action="store_true", help="leave thumbnails out")
     add("--max-images", type=int, default=200, help="thumbnails for each benchmark")
@@ -35,16 +41,18 @@ def run(args: argparse.Namespace) -> int:
     """Write the page and say where it is."""
     from eyechart.report.page import make_page
 
+    args.files = named_or_default(args.files)
     if not args.files and not args.reference:
-        raise UsageError("There is nothing to report.", advice="Give result files or folders, or --reference internvl.")
+        raise UsageError(
+            "There is nothing to report.", advice="Give result files or folders, or --reference open_clip."
+        )
     payload = payload_of(args)
     page = make_page(payload)
     save(args.output, page)
     for line in payload.overview["notices"]:
         write_message(f"{line}\n", sys.stderr)
-    write_message(
-        f"{len(payload.overview['results'])} results, {len(page) / 1e6:.1f} MB -> {args.output}\n", sys.stdout
-    )
+    results = len(payload.overview["results"]) or payload.published.get("results", 0)
+    write_message(f"{results} results, {len(page) / 1e6:.1f} MB -> {args.output}\n", sys.stdout)
     return 0
 
 

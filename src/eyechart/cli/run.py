@@ -17,16 +17,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
     add = parser.add_argument
     add("config", nargs="+", metavar="CONFIG", help="YAML or JSON files: whole configs, or their eval_config only")
-    add("--work_dir", "--work-dir", help="folder for the results, instead of the config's")
+    add("--work-dir", help="folder for the results, instead of the config's")
     add("--limit", type=int, help="use only the first N samples (queries, for text retrieval)")
-    add("--skip_existing", action="store_true", help="do not repeat jobs whose result is there")
+    add("--skip-existing", action="store_true", help="do not repeat jobs whose result is there")
     add("--dry-run", action="store_true", help="count what would be asked of APIs and estimate the tokens; ask nothing")
-    add("--quiet", action="store_true", help="print errors only: no progress, no table, no notes")
+    add("--quiet", action="store_true", help="print the table and errors only: no progress, no notes")
 
 
 def run(args: argparse.Namespace) -> int:
     """Read the configs, run them, and show a table."""
-    from eyechart.cli.show import show_reports
+    from eyechart.cli.parts.show import show_reports
     from eyechart.compat.evalscope import read_configs
     from eyechart.compat.evalscope.main import run_configs
     from eyechart.io.progress import choose_progress

@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import sys
 
+from eyechart.cli.parts.results import FOLDER, named_or_default
 from eyechart.cli.report import add_page_arguments, payload_of
 from eyechart.io.terminal import write_message
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
-    parser.add_argument("files", nargs="+", help="result files, or folders (searched to any depth)")
+    parser.add_argument("files", nargs="*", help="result files, or folders (searched to any depth); default: results/")
     parser.add_argument("--port", type=int, default=8000, help="port on loopback, 0 for any free one")
     parser.add_argument("--no-browser", action="store_true", help="do not open a browser")
     add_page_arguments(parser)
@@ -26,6 +27,7 @@ def run(args: argparse.Namespace) -> int:
     from eyechart.report.page import make_page
     from eyechart.report.page.serve import HOST, LiveResults, make_server
 
+    args.files = named_or_default(args.files) or [FOLDER]
     for name in args.files:
         if not Path(name).exists():
             raise UsageError(f"There is no file or folder {name}.", advice="Give the folder that a run writes to.")

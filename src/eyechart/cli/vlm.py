@@ -51,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="answers are letter, text, or positions from 0 or 1; default: found",
     )
     convert.add_argument(
-        "--keep_images", choices=("base64", "paths"), default="base64", help="inside the table, or as files beside it"
+        "--keep-images", choices=("base64", "paths"), default="base64", help="inside the table, or as files beside it"
     )
 
 

@@ -24,6 +24,7 @@ READERS = Registry(
         "imagenet_w": "eyechart.datasets.named.imagenet_w:open_imagenet_w",
         "jsonl": "eyechart.datasets.jsonl:open_jsonl",
         "mteb": "eyechart.datasets.libraries.mteb:open_mteb",
+        "object": "eyechart.datasets.objects.reader:open_object",
         "objectnet": "eyechart.datasets.named.objectnet:open_objectnet",
         "pairs": "eyechart.datasets.pairs:open_pairs",
         "parallel_captions": "eyechart.datasets.named.captions:open_parallel",

@@ -12,9 +12,10 @@ from eyechart.datasets.choose import Place, choose_place, hub_address, prompt_op
 from eyechart.datasets.folder import class_folders, subfolders
 from eyechart.datasets.layout import is_url, is_webdataset
 from eyechart.datasets.questions.reader import find_questions, question_names
+from eyechart.datasets.table_columns import OPTIONS
 from eyechart.datasets.text_collection import CORPUS, has_images
 from eyechart.demo import data_folder
-from eyechart.errors import DataError, UnknownNameError, nearest
+from eyechart.errors import DataError, UnknownNameError, UsageError, nearest
 from eyechart.types import DatasetSpec
 
 PREFIXES = {
@@ -46,6 +47,19 @@ FILES = {
 }
 """A file that tells the form of the folder that it lies in, the first one first."""
 TABLES = frozenset({".csv", ".tsv", ".jsonl"})
+_SHEET = (
+    "Save the sheet as CSV and give that file: in Excel, File > Save As > CSV UTF-8; in LibreOffice, File > Save As > "
+    "Text CSV."
+)
+_PACKED = "Unpack it and give the folder."
+_IMAGE = "Give the folder of the images, or a table that names them."
+OTHER_FILES = {
+    **dict.fromkeys((".xlsx", ".xls", ".xlsm", ".ods", ".numbers"), _SHEET),
+    **dict.fromkeys((".zip", ".tar", ".gz", ".tgz", ".7z", ".rar"), _PACKED),
+    **dict.fromkeys((".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff"), _IMAGE),
+    ".parquet": "Questions with images: `eyechart vlm convert` makes a table of them. Others: write them as CSV.",
+}
+"""Files that people try, by their ending: never data as they are, and what to do with them."""
 
 
 def resolve_dataset(
@@ -68,13 +82,52 @@ def resolve_dataset(
         options: For the reader; ``catalogue``, ``hub`` and ``offline`` count here as well.
     """
     given = dict(options or {})
-    questions = find_questions(name)
+    columns = [option for option in OPTIONS if given.get(option)]
+    questions = None if columns else find_questions(name)
     if questions is not None:
         given.pop("catalogue", None)
-        return DatasetSpec(questions[0], "questions", questions[1], split, language, limit, given)
+        return DatasetSpec(questions[0], "questions", questions[1], split, language, limit, given, Path(name).exists())
     catalogue = load_catalogue(given.pop("catalogue", ()))
     place = _find(name, fill_root(root, name), split, language, given, catalogue)
-    return DatasetSpec(name, place.reader, place.root, split, language, limit, {**given, **place.options})
+    if columns and place.reader != "table":
+        raise UsageError(
+            f"{name} is no table, so it has no columns to choose (--{columns[0].replace('_', '-')}).",
+            advice="Leave the flag out, or name the table: FILE.csv, FILE.tsv or FILE.jsonl.",
+        )
+    options = {**given, **place.options}
+    return DatasetSpec(name, place.reader, place.root, split, language, limit, options, _is_own(name, catalogue))
+
+
+def _is_own(name: str, catalogue: Catalogue) -> bool:
+    """Tell data of the user's own from what has a name: the demo, the catalogue, what other libraries fetch."""
+    prefix, _, rest = name.partition("/")
+    if name in DEMO or catalogue.find(name) or (prefix in PREFIXES and catalogue.find(rest)):
+        return False
+    return PREFIXES.get(prefix) not in {"tfds", "mteb"}
+
+
+def is_dataset(name: str, catalogue: Catalogue) -> bool:
+    """Tell whether data is known by this name, or a prefix says how it is read; no path is looked at."""
+    known = name in DEMO or name == CUSTOM or name in catalogue.collections or catalogue.find(name) is not None
+    return known or name in question_names() or (name.partition("/")[0] in PREFIXES and "/" in name)
+
+
+def is_path(name: str, catalogue: Catalogue) -> bool:
+    """Tell whether a name is written like a path: a separator is in it, and it does not begin as names of data do."""
+    if name.startswith((".", "/", "~")) or name.endswith("/") or "\\" in name:
+        return True
+    first, slash, _ = name.partition("/")
+    names = (*DEMO, *catalogue.spellings())
+    return bool(slash) and not any(known.startswith(f"{first.lower()}/") for known in names)
+
+
+def no_such_path(name: str) -> UnknownNameError:
+    """Make the error for a path where nothing is, with the nearest name beside it."""
+    path = Path(name).expanduser()
+    folder = path.parent
+    beside = nearest(path.name, [item.name for item in folder.iterdir()], count=1) if folder.is_dir() else []
+    where = f"Did you mean {folder / beside[0]}?" if beside else "Check the path."
+    return UnknownNameError(f"There is no such folder or file: {name}", advice=where)
 
 
 def plain_name(name: str) -> str:
@@ -99,9 +152,11 @@ def _find(name: str, root: str, split: str, language: str, options: dict[str, An
     prefix, slash, rest = name.partition("/")
     if slash and prefix in PREFIXES:
         return _prefixed(PREFIXES[prefix], rest, root, options, catalogue)
-    path = Path(name)
+    path = Path(name).expanduser()
     if path.exists():
         return _detect(path)
+    if is_path(name, catalogue):
+        raise no_such_path(name)
     near = nearest(name, [*DEMO, CUSTOM, *catalogue.spellings(), *question_names()], cutoff=0.0)
     raise UnknownNameError(
         f"Unknown dataset: {name!r}.",
@@ -142,8 +197,9 @@ def _custom(root: Path) -> Place:
 def _detect(path: Path) -> Place:
     """Recognise the form of data at a path."""
     if path.is_file():
-        if path.name != jsonl.FILE and path.suffix not in TABLES:
-            raise DataError(f"{path} is not a dataset.", advice=f"A table ends in {', '.join(sorted(TABLES))}.")
+        if path.name != jsonl.FILE and path.suffix.lower() not in TABLES:
+            advice = OTHER_FILES.get(path.suffix.lower(), f"A table ends in {', '.join(sorted(TABLES))}.")
+            raise DataError(f"{path} is not a dataset.", advice=advice)
         return Place("jsonl" if path.name == jsonl.FILE else "table", str(path))
     for name, reader in FILES.items():
         if (path / name).is_file():

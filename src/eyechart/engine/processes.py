@@ -14,13 +14,14 @@ from multiprocessing import get_context
 
 from eyechart.engine.worker import Worker, chunks_of, missing_images, one_of_each
 from eyechart.errors import EyechartError
+from eyechart.inference.embeddings import Listed
 from eyechart.io.progress import Progress
 from eyechart.run import JobReport, run_or_skip, skipped
 from eyechart.session import Session
 from eyechart.types import Job
 
-Share = list[tuple[Job, list[str]]]
-"""Jobs, and the samples of each whose images a process embeds."""
+Share = list[tuple[Job, list[Listed]]]
+"""Jobs, and the images of each that a process embeds."""
 
 
 def run_in_processes(
@@ -37,7 +38,7 @@ def run_in_processes(
             yield done
         else:
             todo.append(job)
-    work = list(_chunks(one_of_each(todo), session))
+    work = list(_chunks(one_of_each(todo), session, count))
     shares = [share for share in (work[i::count] for i in range(count)) if share]
     if len(shares) > 1:
         _embed_all(shares, session.progress)
@@ -51,11 +52,11 @@ def device_of(device: str, number: int) -> str:
     return names[number % len(names)].strip()
 
 
-def _chunks(jobs: Sequence[Job], session: Session) -> Iterator[tuple[Job, list[str]]]:
+def _chunks(jobs: Sequence[Job], session: Session, count: int) -> Iterator[tuple[Job, list[Listed]]]:
     """Cut what is missing from the store into tasks; a dataset that cannot be read is left to its job to report."""
     for job in jobs:
         with suppress(EyechartError):
-            yield from ((job, chunk) for chunk in chunks_of(job, missing_images(job, session)))
+            yield from ((job, chunk) for chunk in chunks_of(job, missing_images(job, session), count))
 
 
 def _embed_all(shares: Sequence[Share], progress: Progress) -> None:
@@ -76,7 +77,7 @@ def _embed(number: int, share: Share) -> None:
     """Embed a share, in a process of its own."""
     os.environ["LOCAL_RANK"] = str(number)  # by this, ``auto`` is one GPU of several
     worker = Worker(os.getcwd(), {})  # noqa: PTH109 - where this process stands
-    for job, ids in share:
+    for job, images in share:
         placed = replace(job, model=replace(job.model, device=device_of(job.model.device, number)))
         with suppress(EyechartError):  # the job will meet it again, and report it
-            worker.embed(placed, ids)
+            worker.embed(placed, images)

@@ -78,10 +78,10 @@ def run_on_ray(
 
 def _chunks(pool: WorkerPool, jobs: Sequence[Job]) -> Iterator[Call]:
     """Cut large datasets into tasks; a batch holds the same images as it would on one machine."""
-    for call, ids in pool.do([Call("missing", (job,)) for job in one_of_each(jobs)]):
+    for call, images in pool.do([Call("missing", (job,)) for job in one_of_each(jobs)]):
         job = call.arguments[0]
-        if isinstance(ids, list) and len(ids) > chunk_size(job):
-            yield from (Call("embed", (job, chunk)) for chunk in chunks_of(job, ids))
+        if isinstance(images, list) and len(images) > chunk_size(job):
+            yield from (Call("embed", (job, chunk)) for chunk in chunks_of(job, images, pool.size))
 
 
 @dataclass
@@ -90,6 +90,7 @@ class WorkerPool:
 
     ray: Any
     idle: list[Any]
+    size: int
     started: bool
     """Whether the cluster is ours to shut down."""
     running: dict[Any, tuple[Any, Sequence[Call], int]] = field(default_factory=dict)
@@ -117,7 +118,7 @@ class WorkerPool:
             max_task_retries=RESTARTS,
             scheduling_strategy="SPREAD",
         )(Worker)
-        return cls(ray, [actor.remote(os.getcwd(), passed) for _ in range(count)], started)  # noqa: PTH109
+        return cls(ray, [actor.remote(os.getcwd(), passed) for _ in range(count)], count, started)  # noqa: PTH109
 
     def do(self, calls: Sequence[Call]) -> Iterator[tuple[Call, Any]]:
         """Do all calls and yield each with its value, or with the error that kept it from being done."""

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from eyechart.inference.embeddings import StoredEmbeddings
+from eyechart.inference.embeddings import Listed, StoredEmbeddings
 from eyechart.run import JobReport, run_or_skip
 from eyechart.session import Session
 from eyechart.tasks.registry import load_task
@@ -28,13 +28,13 @@ class Worker:
             os.chdir(folder)
         self.session = Session()
 
-    def missing(self, job: Job) -> list[str]:
+    def missing(self, job: Job) -> list[Listed]:
         """List the images of a job that have no vector yet; what is not embedded has none to list."""
         return missing_images(job, self.session)
 
-    def embed(self, job: Job, ids: list[str]) -> int:
-        """Embed some images of a job."""
-        return embeddings(job, self.session).embed_ids(self.session.manifest(job), set(ids))
+    def embed(self, job: Job, images: list[Listed]) -> None:
+        """Embed some images of a job; no other one's bytes are read."""
+        embeddings(job, self.session).embed_samples(images, lambda: self.session.manifest(job))
 
     def run(self, job: Job) -> JobReport:
         """Do a whole job; what is in the store is not computed again."""
@@ -42,12 +42,12 @@ class Worker:
         return run_or_skip(job, self.session)
 
 
-def missing_images(job: Job, session: Session) -> list[str]:
-    """List the samples of a job whose images an encoder has yet to embed."""
+def missing_images(job: Job, session: Session) -> list[Listed]:
+    """List the images of a job that an encoder has yet to embed."""
     if load_task(job.task).needs != "encoder":
         return []
     manifest = session.manifest(job)
-    return [] if manifest.info.kind in TEXT_ONLY else embeddings(job, session).missing_ids(manifest)
+    return [] if manifest.info.kind in TEXT_ONLY else embeddings(job, session).missing_samples(manifest)
 
 
 def embeddings(job: Job, session: Session) -> StoredEmbeddings:
@@ -67,7 +67,12 @@ def chunk_size(job: Job) -> int:
     return CHUNK_BATCHES * job.batch_size
 
 
-def chunks_of(job: Job, ids: list[str]) -> Iterator[list[str]]:
-    """Cut images into tasks of whole batches: a batch holds the same images as it would on one machine."""
+def chunks_of(job: Job, images: list[Listed], workers: int) -> Iterator[list[Listed]]:
+    """Cut images into tasks of whole batches: a batch holds the same images as it would on one machine.
+
+    Images that can only be had by reading the dataset are cut into one task a worker: each task reads it once.
+    """
     step = chunk_size(job)
-    yield from (ids[i : i + step] for i in range(0, len(ids), step))
+    if any(sample.image is None for _, sample in images):
+        step = max(step, -(-len(images) // (workers * job.batch_size)) * job.batch_size)
+    yield from (images[i : i + step] for i in range(0, len(images), step))

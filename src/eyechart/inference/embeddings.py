@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from typing import TypeVar
 
 import numpy as np
@@ -18,6 +18,8 @@ from eyechart.store.vectors import EmbeddingStore, VectorTable, text_digests
 from eyechart.types import ModelCard, Notice, OnError, Sample
 
 Wanted = TypeVar("Wanted", bound=Sized)
+Listed = tuple[bytes, Sample]
+"""An image that somebody has to embed: the key of its vector, and where its bytes are."""
 
 
 class StoredEmbeddings:
@@ -52,18 +54,34 @@ class StoredEmbeddings:
         """Describe the model, without loading it if it is known from an earlier run."""
         return self.model.card
 
-    def missing_ids(self, manifest: Manifest) -> list[str]:
-        """List the samples whose image has no vector yet, the first of each image, in order."""
-        missing = np.flatnonzero(self._table().missing(manifest.digests))
-        first = {manifest.digests[i].tobytes(): manifest.entries[i].id for i in reversed(missing)}
-        return list(reversed(first.values()))
+    def missing_samples(self, manifest: Manifest) -> list[Listed]:
+        """List the images that have no vector yet, each once, in order, for another process to embed.
 
-    def embed_ids(self, manifest: Manifest, ids: set[str]) -> int:
-        """Embed the images of some samples; return how many were embedded now."""
-        chosen = [i for i, entry in enumerate(manifest.entries) if entry.id in ids]
-        before = int(self._table().missing(manifest.digests[chosen]).sum())
-        self._embed(manifest, {manifest.digests[i].tobytes() for i in chosen})
-        return before - int(self._table().missing(manifest.digests[chosen]).sum())
+        Those whose bytes are only in this process come without an image: the other one finds them by their ids.
+        """
+        absent = np.flatnonzero(self._table().missing(manifest.digests))
+        wanted = {manifest.digests[i].tobytes() for i in absent}
+        return [
+            (key, Sample(sample.id, sample.need_image().elsewhere()))
+            for key, sample in (_missing_samples(manifest, wanted) if wanted else ())
+        ]
+
+    def embed_samples(self, samples: Sequence[Listed], read: Callable[[], Manifest]) -> None:
+        """Embed what `missing_samples` listed; the dataset is read only for images that came without one."""
+        here = {key: sample for key, sample in samples if sample.image and sample.image.within_reach()}
+        if len(here) < len(samples):
+            self._embed(read(), {key for key, _ in samples})
+            return
+        wanted = self._settled(lambda: self._missing(here))
+        if wanted:
+            found = ((key, sample) for key, sample in here.items() if key in wanted)
+            with self.progress.step("images", len(wanted)) as bar:
+                self.pipeline.embed_images(found, self._table(), bar)
+
+    def _missing(self, keys: Iterable[bytes]) -> set[bytes]:
+        listed = list(keys)
+        digests = np.frombuffer(b"".join(listed), np.uint8).reshape(len(listed), -1)
+        return {listed[i] for i in np.flatnonzero(self._table().missing(digests))}
 
     def images(self, manifest: Manifest) -> Embedded:
         """Embed the images of a manifest; each distinct image is encoded once per model, ever."""
@@ -105,12 +123,7 @@ class StoredEmbeddings:
 
     def _embed(self, manifest: Manifest, keys: set[bytes]) -> list[Failure]:
         """Encode those of the images that are not in the store."""
-
-        def missing() -> set[bytes]:
-            absent = np.flatnonzero(self._table().missing(manifest.digests))
-            return {manifest.digests[i].tobytes() for i in absent} & keys
-
-        wanted = self._settled(missing)
+        wanted = self._settled(lambda: self._missing(keys))
         self.encoded += len(wanted)
         if not wanted:
             return []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -34,19 +34,6 @@ def unguarded(cell: T) -> T:
 def one_line(text: str) -> str:
     """Write a name on one line, for tables that people read: every kind of line break becomes a space."""
     return " ".join(text.split())
-
-
-def align(rows: Sequence[Sequence[str]], texts: int = 2) -> list[str]:
-    """Pad columns to equal width; the first ones and the last are text, the others numbers."""
-    rows = [[one_line(cell) for cell in row] for row in rows]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return [
-        "  ".join(
-            cell.ljust(width) if i < texts or i == len(row) - 1 else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
 
 
 def csv_text(rows: Iterable[Iterable[Any]]) -> str:

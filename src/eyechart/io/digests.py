@@ -103,13 +103,13 @@ def _books(root: Path) -> DigestBooks:
 
 
 def file_state(path: Path) -> State:
-    """Return what tells that a file is as it was."""
+    """Return what changes when a file does, without reading it."""
     found = path.stat()
     return [found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_dev]
 
 
 def is_settled(state: State) -> bool:
-    """Tell whether a file was left alone long enough for its state to tell the next change from the last."""
+    """Tell whether the last change is so long ago that another one would be seen."""
     return time.time_ns() - max(state[1], state[2]) > SETTLED
 
 

@@ -7,16 +7,17 @@ hash and no more.
 from __future__ import annotations
 
 import io
+import re
 import stat
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from eyechart.errors import DataError
-from eyechart.io.depth import eight_bits, known_range
 from eyechart.io.digests import digest_bytes, file_digest
 from eyechart.io.names import shown
-from eyechart.io.whole import damage_of
+from eyechart.io.pixels.depth import eight_bits, known_range
+from eyechart.io.pixels.whole import damage_of
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -33,12 +34,16 @@ FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "DIB", "TIFF", "PPM", "JPEG2000"
 
 @dataclass(frozen=True, slots=True)
 class ImageRef:
-    """An encoded image: bytes in memory (from an archive) or a path that is read when needed."""
+    """An encoded image: bytes in memory, or a file or a part of one that is read when needed."""
 
     source: str
     """Where it came from, for messages: a path, or ``archive.tar:member``."""
     data: bytes | None = None
     path: Path | None = None
+    part: tuple[Path, int, int] | None = None
+    """A file that holds the image among others, where in it the image begins, and how many bytes it has."""
+    known: bytes | None = None
+    """The digest of these bytes, from when they were read before."""
     made: bool = False
     """The bytes were encoded here, out of pixels that never were a file."""
     box: tuple[int, int, int, int] | None = None
@@ -60,18 +65,31 @@ class ImageRef:
         if self.data is not None:
             return self.data
         try:
-            return self._file().read_bytes()
+            return read_part(*self.part) if self.part else self._file().read_bytes()
         except OSError as error:
             raise self._unreadable(error) from error
 
     def load(self) -> ImageRef:
         """Return the same image with its bytes in memory: its digest and its pixels are then of the same bytes."""
-        return replace(self, data=self.read())
+        return replace(self, data=self.read(), known=None)
+
+    def elsewhere(self) -> ImageRef | None:
+        """Return the same image without its bytes, for another process to read; None if they are only here."""
+        return replace(self, data=None) if self.path or self.part else None
+
+    def within_reach(self) -> bool:
+        """Tell whether the bytes are here, or in a file of this machine."""
+        file = self.part[0] if self.part else self.path
+        return self.data is not None or (file is not None and file.is_file())
 
     def digest(self) -> bytes:
         """Return the content digest, the image's name in the embedding store; a file that is as it was is not read."""
-        content = file_digest(self._file()) if self.data is None else digest_bytes(self.data)
+        content = self.known or self._content_digest()
         return digest_bytes(content + repr(self.box).encode()) if self.box else content
+
+    def _content_digest(self) -> bytes:
+        in_file = self.data is None and self.part is None
+        return file_digest(self._file()) if in_file else digest_bytes(self.read())
 
     def _file(self) -> Path:
         """Return the path of a plain file of a decent size."""
@@ -106,6 +124,13 @@ class ImageRef:
         return image.crop(self.box)
 
 
+def read_part(path: Path, start: int, size: int) -> bytes:
+    """Read some bytes of a file."""
+    with path.open("rb") as stream:
+        stream.seek(start)
+        return stream.read(min(size, MAX_BYTES))
+
+
 def decode_image(data: bytes, source: str) -> Image.Image:
     """Decode bytes to a fully loaded image; every failure becomes a `DataError` that names the source."""
     try:
@@ -116,8 +141,12 @@ def decode_image(data: bytes, source: str) -> Image.Image:
         raise
     except Exception as error:
         # Pillow's plugins raise a dozen kinds of exception on hostile bytes; none of them is a fault of ours.
-        reason = str(error) or type(error).__name__
+        reason = _UNKNOWN_FORMAT.sub("cannot identify its format", str(error)) or type(error).__name__
         raise DataError(f"{source}: cannot decode the image ({reason}).") from error
+
+
+_UNKNOWN_FORMAT = re.compile("cannot identify image file.*", re.DOTALL)
+"""Pillow's words, followed by the address of an object of ours."""
 
 
 def image_size(data: bytes, source: str) -> tuple[int, int]:

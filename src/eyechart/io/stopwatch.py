@@ -1,4 +1,4 @@
-"""Where the time of a job went, phase by phase."""
+"""Time: where that of a job went, phase by phase, and how much the jobs of a run still take."""
 
 from __future__ import annotations
 
@@ -59,3 +59,39 @@ class Stopwatch:
     def seconds(self) -> dict[str, float]:
         """Return the phases that took time, in the order of `PHASES`."""
         return {name: round(self._seconds[name], 4) for name in PHASES if name in self._seconds}
+
+
+class JobClock:
+    """Counts the jobs of a run, and tells how long the others will take if they are like those before them."""
+
+    def __init__(self, total: int) -> None:
+        self.total, self.done = total, 0
+        self._ran = 0
+        self._seconds = 0.0
+        self._since = time.monotonic()
+
+    def finish(self, *, skipped: bool = False) -> None:
+        """Count a job. One that was skipped says nothing about the time that another one takes."""
+        now = time.monotonic()
+        self.done += 1
+        if not skipped:
+            self._ran += 1
+            self._seconds += now - self._since
+        self._since = now
+
+    @property
+    def left(self) -> float | None:
+        """Return the seconds until the last job is done; None while no job has been."""
+        if not self._ran or self.done >= self.total:
+            return None
+        each = self._seconds / self._ran
+        running = min(time.monotonic() - self._since, each)
+        return (self.total - self.done) * each - running
+
+
+def duration(seconds: float) -> str:
+    """Write a time as people say it: ``0.4 s``, ``12 s``, ``4 min``, ``1 h 20 min``."""
+    if seconds < 59.5:
+        return f"{seconds:.1f} s" if seconds < 9.95 else f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"

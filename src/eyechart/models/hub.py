@@ -8,7 +8,15 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from eyechart.errors import ModelError, UsageError, first_line, missing_extra, unknown_name
+from eyechart.errors import (
+    ModelError,
+    UsageError,
+    first_line,
+    is_unreachable,
+    missing_extra,
+    unknown_name,
+    unreachable,
+)
 from eyechart.io.hub_cache import cached_snapshot
 from eyechart.models.family import check_path
 from eyechart.models.identity import OTHER_FORMATS, content_identity
@@ -43,9 +51,13 @@ class HubFamily:
         if not Path(self.source(spec)).exists():
             check(spec)
 
+    def places(self, spec: ModelSpec) -> list[Path | None]:
+        """Return where the model is on this machine; None for what is not here."""
+        return places_of(self.source(spec), spec)
+
     def identity(self, spec: ModelSpec) -> str | None:
         """Name the content of the folder, or of what is in the hub's cache."""
-        return content_identity(places_of(self.source(spec), spec), *self.read_by)
+        return content_identity(self.places(spec), *self.read_by)
 
 
 def name_of(spec: ModelSpec) -> str:
@@ -116,6 +128,8 @@ def download(name: str, spec: ModelSpec) -> str:
         return fetch(name, spec)
     except Exception as error:
         # Each client has its own tree of exceptions for no network, no such model and no access.
+        if is_unreachable(error):
+            raise unreachable(ModelError, f"{name_of(spec)} for {name}", error, name_of(spec)) from error
         raise ModelError(
             f"Cannot get {name} from {name_of(spec)} ({first_line(error)}).",
             advice="Check the name, the revision and the network, or download the folder and give its path.",

@@ -14,6 +14,7 @@ ENCODERS = Registry(
         "api": "eyechart.models.encoders.api:ApiFamily",
         "internvl": "eyechart.models.internvl.family:InternVLFamily",
         "ja_clip": "eyechart.models.encoders.ja_clip:JaClipFamily",
+        "object": "eyechart.models.objects.family:ObjectFamily",
         "onnx": "eyechart.models.onnx.encoder:OnnxFamily",
         "open_clip": "eyechart.models.encoders.open_clip:OpenClipFamily",
         "python": "eyechart.models.encoders.python:PythonFamily",

@@ -10,6 +10,7 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
+from eyechart.demo import MODELS
 from eyechart.errors import ModelError, UsageError, unknown_name
 from eyechart.models.folders import families_in, is_internvl, sees
 from eyechart.models.registry import FAMILIES, OWN_GENERATORS
@@ -17,9 +18,11 @@ from eyechart.plugins import PYTHON
 from eyechart.types import Role
 
 EMBEDDED = "eyechart-tiny"
-"""The model that ships inside the package."""
+"""The model that stands for ONNX where none is named: the first that ships inside the package."""
 PREFIXES = {"hf-hub:": "open_clip", "local-dir:": "open_clip", "internvl_": "internvl"}
 CHECKPOINTS = (".pt", ".pth", ".bin", ".safetensors", ".ckpt")
+WITH_TAGS = frozenset({"open_clip", "internvl"})
+"""Families whose models are an architecture and weights, which can be written as one name."""
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 HUB_FAMILIES: dict[Role, str] = {
     "encoder": "transformers",
@@ -57,6 +60,7 @@ def resolve_model(
     Raises:
         UsageError: If nobody knows the name, or several families could load it.
     """
+    name, pretrained = split_tag(name, pretrained, family=family, address=address)
     for text in (name, family or ""):
         if text.startswith(PYTHON):
             return ResolvedModel("python", name, pretrained, factory=text.removeprefix(PYTHON))
@@ -74,6 +78,30 @@ def resolve_model(
             advice=f"Families with {role}s: {', '.join(known)}.",
         )
     return ResolvedModel(found, name, pretrained, notice=_notice(asked, found))
+
+
+def split_tag(name: str, pretrained: str = "", *, family: str | None = None, address: str = "") -> tuple[str, str]:
+    """Split ``architecture:weights``, as in ``ViT-B-32:openai``; any other name stays whole.
+
+    Servers have names with colons (``llava:7b``), and so have paths, ``hf-hub:`` and ``python:``: only what begins with
+    an architecture, or is of a family that has them, is split.
+
+    Raises:
+        UsageError: If weights are given twice.
+    """
+    architecture, colon, tag = name.partition(":")
+    known = architecture.replace("/", "-") in open_clip_names() or architecture.startswith("internvl_")
+    tagged = known if family is None else family in WITH_TAGS
+    whole = f"{architecture}:" in (*PREFIXES, PYTHON) or tag.startswith("//") or len(architecture) == 1
+    if not colon or not tagged or whole or address or Path(name).exists():
+        return name, pretrained
+    if not tag:
+        raise UsageError(f"{name!r} ends with a colon.", advice=f"Name the weights: {name}openai, or leave it out.")
+    if pretrained and pretrained != tag:
+        raise UsageError(
+            f"{name} names its weights, and so does --pretrained {pretrained}.", advice="Leave one of them out."
+        )
+    return architecture, tag
 
 
 def check_family(family: str, *roles: Role) -> None:
@@ -116,7 +144,7 @@ class _Asked:
 
 def _by_prefix(asked: _Asked) -> Iterator[str]:
     yield from (family for prefix, family in PREFIXES.items() if asked.name.startswith(prefix))
-    if EMBEDDED in (asked.name, asked.pretrained) or asked.name.endswith(".onnx"):
+    if MODELS.keys() & {asked.name, asked.pretrained} or asked.name.endswith(".onnx"):
         yield "onnx"
 
 
@@ -187,11 +215,12 @@ RULES: tuple[Callable[[_Asked], Iterator[str]], ...] = (
 
 def _unknown(asked: _Asked) -> UsageError:
     known = FAMILIES[asked.role]
-    names = [EMBEDDED, *open_clip_names()] if asked.role == "encoder" else OWN_GENERATORS.names()
+    names = [*MODELS, *open_clip_names()] if asked.role == "encoder" else OWN_GENERATORS.names()
     advice = f"If a library knows it, name the library with --model_type: {', '.join(known.names())}."
     if find_spec("open_clip") is None:
         advice += " The names of open_clip need: pip install 'eyechart[open-clip]'"
-    return unknown_name("model", asked.name, names, advice=advice)
+    name = asked.name.partition(":")[0] if asked.role == "encoder" else asked.name
+    return unknown_name("model", name, names, advice=advice)
 
 
 def _notice(asked: _Asked, family: str) -> str:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import ROUND_HALF_UP, Context, Decimal
 from functools import partial
 from typing import Any
 
 from eyechart.errors import import_extra
 from eyechart.io.cells import csv_text, one_line
+from eyechart.io.layout import TextColumn, lay_out
+from eyechart.io.terminal import wrap
 from eyechart.report.averages import AVERAGES, average
 from eyechart.report.load import Found
 from eyechart.report.pairing import differing
 from eyechart.report.table import Column, ResultTable, best_of, lost_samples
 from eyechart.results import IDENTITY, Result
+from eyechart.results.numbers import FINE, fixed, is_fraction, shown, spread
 
 Cell = str | float | None
 
@@ -28,6 +30,8 @@ class Grid:
     best: frozenset[tuple[int, int]] = frozenset()
     """(row, column) of the cells to emphasise."""
     note: str = ""
+    percent: frozenset[int] = frozenset()
+    """Columns of fractions, which people read as per cent; files for programs keep the fractions."""
 
 
 def result_rows(found: Sequence[Found], *, intervals: bool = False) -> Grid:
@@ -39,8 +43,12 @@ def result_rows(found: Sequence[Found], *, intervals: bool = False) -> Grid:
     names = sorted({name for item in found for name in item.result.values})
     facts = sorted({name for item in found for name in _plain_facts(item.result)} - set(names))
     header = [*IDENTITY, "model_fullname"]
+    percent: set[int] = set()
     for name in names:
-        header += [name, f"{name}_low", f"{name}_high"] if intervals else [name]
+        own = [name, f"{name}_low", f"{name}_high"] if intervals else [name]
+        if all(is_fraction(item.result.values[name]) for item in found if name in item.result.values):
+            percent.update(range(len(header), len(header) + len(own)))
+        header += own
     rows = []
     for item in found:
         result, known = item.result, _plain_facts(item.result)
@@ -50,27 +58,51 @@ def result_rows(found: Sequence[Found], *, intervals: bool = False) -> Grid:
             cells = (metric.value, metric.low, metric.high) if metric else (known.get(name), None, None)
             row += cells if intervals else cells[:1]
         rows.append((*row, *(known.get(name) for name in facts)))
-    return Grid((*header, *facts), tuple(rows))
+    return Grid(
+        (*header, *facts), tuple(rows), percent=frozenset(percent), note="Fractions in per cent." if percent else ""
+    )
 
 
 def _plain_facts(result: Result) -> dict[str, float]:
     return {name: fact for name, fact in result.facts.items() if isinstance(fact, int | float)}
 
 
-def matrix(table: ResultTable, columns: Sequence[Column], *, how: str = "plain", digits: int = 1) -> Grid:
+def matrix(
+    table: ResultTable, columns: Sequence[Column], *, how: str = "plain", digits: int = 1, intervals: bool = False
+) -> Grid:
     """Models x benchmarks with an average: fractions as per cent, the best of each column emphasised."""
     mean = average(table, columns, how)
     numbers = [table.values(column) for column in columns]
-    shown = [_as_shown(values, digits, table.in_per_cent(c)) for values, c in zip(numbers, columns, strict=True)]
+    cells = [_as_shown(values, digits, table.in_per_cent(c)) for values, c in zip(numbers, columns, strict=True)]
+    if intervals:
+        cells = [_with_spread(texts, table, c, digits) for texts, c in zip(cells, columns, strict=True)]
     is_rank = how == "rank"
-    shown.append(_as_shown(mean.values, 2 if is_rank else digits, not is_rank))  # only fractions are averaged
-    rows = tuple((model.label, *(column[m] for column in shown)) for m, model in enumerate(table.models))
+    cells.append(_as_shown(mean.values, 2 if is_rank else digits, not is_rank))  # only fractions are averaged
+    rows = tuple((model.label, *(column[m] for column in cells)) for m, model in enumerate(table.models))
     lower = [*map(table.lower_is_better, columns), mean.lower_is_better]
     leaders = [best_of(values, lower=low) for values, low in zip((*numbers, mean.values), lower, strict=True)]
     best = frozenset((m, c + 1) for c, row in enumerate(leaders) for m in row)
     titles = [f"{table.benchmarks[column.benchmark].label} {metric_label(table, column)}" for column in columns]
-    note = [mean.describe(how, table), *_over_fewer(table, columns), *not_comparable(table, columns)]
+    note = [
+        mean.describe(how, table),
+        *_spellings(table, columns),
+        *_over_fewer(table, columns),
+        *not_comparable(table, columns),
+    ]
     return Grid(("model", *titles, AVERAGES[how][0]), rows, best, " ".join(note))
+
+
+def _spellings(table: ResultTable, columns: Sequence[Column]) -> list[str]:
+    """Say which names stand for one benchmark."""
+    found = {b: table.spellings(b) for b in dict.fromkeys(column.benchmark for column in columns)}
+    several = [f"{table.benchmarks[b].label}: {', '.join(names)}" for b, names in found.items() if len(names) > 1]
+    return [f"One benchmark under several names: {'; '.join(several)}."] if several else []
+
+
+def _with_spread(texts: Sequence[str | None], table: ResultTable, column: Column, digits: int) -> list[str | None]:
+    """Put beside each number how far its interval reaches to both sides."""
+    percent, metrics = table.in_per_cent(column), table.metrics_in(column)
+    return [text and f"{text} {spread(metrics[m], digits, percent=percent)}".rstrip() for m, text in enumerate(texts)]
 
 
 def _over_fewer(table: ResultTable, columns: Sequence[Column]) -> list[str]:
@@ -154,13 +186,34 @@ def to_parquet(grid: Grid) -> bytes:
     return bytes(sink.getvalue())
 
 
+def to_text(grid: Grid, width: int | None = None) -> bytes:
+    """Write aligned columns for people, the best values marked; what a width has no room for is under its row."""
+    texts = _text_columns(grid)
+    columns = [
+        TextColumn(name, right=i not in texts, gives="" if i == 0 else "drop" if name == "model_fullname" else "below")
+        for i, name in enumerate(grid.header)
+    ]
+    rows = lay_out(columns, _texts(grid, str, "{}*"), width)
+    note = [*(["* best of its column."] if grid.best else []), *([grid.note] if grid.note else [])]
+    lines = [line for row in rows for line in row] + [line for text in note for line in wrap(one_line(text), width)]
+    return _bytes("\n".join(lines) + "\n")
+
+
 FORMATS: Mapping[str, Callable[[Grid], bytes]] = {
     "csv": to_csv,
+    "text": to_text,
     "markdown": to_markdown,
     "latex": to_latex,
     "parquet": to_parquet,
 }
-SUFFIXES = {".csv": "csv", ".md": "markdown", ".markdown": "markdown", ".tex": "latex", ".parquet": "parquet"}
+SUFFIXES = {
+    ".csv": "csv",
+    ".txt": "text",
+    ".md": "markdown",
+    ".markdown": "markdown",
+    ".tex": "latex",
+    ".parquet": "parquet",
+}
 
 
 def _bytes(text: str) -> bytes:
@@ -168,27 +221,19 @@ def _bytes(text: str) -> bytes:
 
 
 def _as_shown(values: Sequence[float | None], digits: int, percent: bool) -> list[str | None]:
-    scale = 100 if percent else 1
-    return [None if value is None else fixed(value * scale, digits) for value in values]
-
-
-_EXACT = Context(prec=400)
-"""Digits enough for any number that a computer holds."""
-
-
-def fixed(value: float, digits: int) -> str:
-    """Write a number with so many digits; halves go up, as they do in JavaScript, so that the page shows the same."""
-    return str(Decimal(value).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP, _EXACT))
+    return [None if value is None else shown(value, digits, percent=percent) for value in values]
 
 
 def _texts(grid: Grid, escape: Callable[[str], str], strong: str) -> list[list[str]]:
-    def text(cell: Cell) -> str:
+    def text(cell: Cell, column: int) -> str:
         if cell is None:
             return ""
-        return escape(str(cell) if isinstance(cell, str | bool) else f"{cell:.4f}")
+        if isinstance(cell, str | bool):
+            return escape(str(cell))
+        return escape(shown(cell, 2) if column in grid.percent else fixed(cell, FINE))
 
     return [
-        [strong.format(text(cell)) if (r, c) in grid.best else text(cell) for c, cell in enumerate(row)]
+        [strong.format(text(cell, c)) if (r, c) in grid.best else text(cell, c) for c, cell in enumerate(row)]
         for r, row in enumerate(grid.rows)
     ]
 
@@ -206,6 +251,7 @@ _LATEX = {
     "\\": r"\textbackslash{}",
     "→": r"$\to$",
     "↓": r"$\downarrow$",
+    "±": r"$\pm$",
     "^": r"\textasciicircum{}",
     "~": r"\textasciitilde{}",
 } | {character: f"\\{character}" for character in "&%$#_{}"}

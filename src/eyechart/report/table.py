@@ -4,31 +4,17 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from eyechart.languages import canonical
-from eyechart.report.load import OURS, Found
+from eyechart.benchmarks import benchmark_name
+from eyechart.languages import MAIN, canonical
+from eyechart.report.load import OURS, PUBLISHED, Found
+from eyechart.report.rows import ModelRow, name_rows
 from eyechart.results import Result
+from eyechart.results.numbers import is_fraction, level
 from eyechart.types import Metric
-
-
-@dataclass(frozen=True)
-class ModelRow:
-    """A row: a model in one form, from one tool."""
-
-    name: str
-    pretrained: str
-    origin: str = OURS
-    suffix: str = ""
-    """Tells rows apart that would have the same name."""
-
-    @property
-    def label(self) -> str:
-        """Name the row in one line."""
-        pretrained = "" if self.pretrained == self.name else self.pretrained
-        return " ".join(part for part in (self.name, pretrained, self.suffix) if part)
 
 
 @dataclass(frozen=True)
@@ -67,12 +53,14 @@ class ResultTable:
     cells: Mapping[tuple[int, int], Found]
     """(model, benchmark) -> its result."""
     replaced: tuple[Found, ...] = ()
-    """Older results of the same model and benchmark, which are not shown."""
+    """Older results of the same run, which are not shown."""
+    names: tuple[str, ...] = ()
+    """Which models are called by several names."""
 
     @property
     def notices(self) -> list[str]:
         """Name the results that are not shown, and what stands together but may not be of one kind."""
-        return [*self._not_shown(), *self._several_models(), *self._several_scales()]
+        return [*self.names, *self._not_shown(), *self._several_models(), *self._several_scales()]
 
     def _not_shown(self) -> list[str]:
         return [
@@ -121,6 +109,11 @@ class ResultTable:
             groups.setdefault(benchmark, {})[model] = found.result
         return groups
 
+    def spellings(self, benchmark: int) -> list[str]:
+        """List what the results of a benchmark call its dataset, if that is not the one name that is shown."""
+        written = {result.dataset for result in self.by_benchmark[benchmark].values()}
+        return sorted(written) if written != {self.benchmarks[benchmark].dataset} else []
+
     @cached_property
     def primary(self) -> dict[int, tuple[str, ...]]:
         """Return the metrics that stand for each benchmark."""
@@ -128,7 +121,12 @@ class ResultTable:
 
     def metrics_of(self, benchmark: int) -> list[str]:
         """List the metrics that any result of a benchmark has, sorted as people count."""
-        return sorted({name for result in self.by_benchmark[benchmark].values() for name in result.values}, key=natural)
+        return self._metrics[benchmark]
+
+    @cached_property
+    def _metrics(self) -> dict[int, list[str]]:
+        names = {b: {name for r in results.values() for name in r.values} for b, results in self.by_benchmark.items()}
+        return {b: sorted(found, key=natural) for b, found in names.items()}
 
     def columns(self, metric: str | None = None) -> list[Column]:
         """List the columns of the primary metrics, or of one metric wherever it exists."""
@@ -152,13 +150,17 @@ class ResultTable:
 
     def in_per_cent(self, column: Column) -> bool:
         """Tell whether a column's numbers are fractions, which people read as per cent."""
-        found = self.metrics_in(column).values()
-        return all(not metric.points and 0 <= metric.value <= 1 for metric in found)
+        return all(is_fraction(metric) for metric in self.metrics_in(column).values())
+
+    def contestants(self, column: Column) -> dict[int, Metric]:
+        """Return the models that the best of a column is sought among: published numbers stand beside, unless alone."""
+        found = self.metrics_in(column)
+        return {m: metric for m, metric in found.items() if self.models[m].origin != PUBLISHED} or found
 
     def leader(self, column: Column) -> int | None:
         """Return the first model with the best value of a column."""
         sign = -1 if self.lower_is_better(column) else 1
-        found = self.metrics_in(column)
+        found = self.contestants(column)
         return max(found, key=lambda model: sign * found[model].value, default=None)
 
     def known(self, column: Column, name: str) -> float | None:
@@ -168,13 +170,14 @@ class ResultTable:
 
 
 def make_table(found: Sequence[Found]) -> ResultTable:
-    """Arrange results as models x benchmarks; of several results for one cell the newest stands."""
-    suffix = _suffixes(found)
+    """Arrange results as models x benchmarks; of several results of the same run the newest stands."""
+    columns = [benchmark_of(item.result) for item in found]
+    named = name_rows(found, columns)
     cells: dict[tuple[ModelRow, BenchmarkColumn], Found] = {}
     replaced = []
-    for item in sorted(found, key=lambda item: str(item.result.provenance.get("date", ""))):
-        result = item.result
-        place = (ModelRow(result.model, result.pretrained, item.origin, suffix(item)), benchmark_of(result))
+    dates = [str(item.result.provenance.get("date", "")) for item in found]
+    for i in sorted(range(len(found)), key=dates.__getitem__):
+        item, place = found[i], (named.rows[i], columns[i])
         if place in cells:
             replaced.append(cells[place])
         cells[place] = item
@@ -187,15 +190,17 @@ def make_table(found: Sequence[Found]) -> ResultTable:
     benchmarks = _told_apart(benchmarks, cells)
     rows, places = {m: i for i, m in enumerate(models)}, {b: i for i, b in enumerate(benchmarks)}
     placed = {(rows[model], places[benchmark]): item for (model, benchmark), item in cells.items()}
-    return ResultTable(tuple(models), tuple(benchmarks), placed, tuple(replaced))
+    return ResultTable(tuple(models), tuple(benchmarks), placed, tuple(replaced), tuple(named.notices))
 
 
 def benchmark_of(result: Result) -> BenchmarkColumn:
-    """Name a benchmark in one way, whatever the tool that ran it wrote: vtab_pets, wds/vtab/pets, zh or cn."""
-    name = result.dataset.removeprefix("wds/").removeprefix("wds_")
-    if name.startswith("vtab_"):
-        name = "vtab/" + name.removeprefix("vtab_")
-    return BenchmarkColumn(name, result.task, canonical(result.language), str(result.data.get("measures", "")))
+    """Name a benchmark in one way, whatever the tool that ran it wrote: vtab_pets, wds/vtab/pets or pets, zh or cn."""
+    language, prefixed = canonical(result.language), result.dataset.startswith("wds")
+    read_by_catalogue = result.data.get("benchmark", None if prefixed else result.dataset)
+    whole = result.job.get("limit") is None or not prefixed
+    samples = result.counts.get("listed") if not read_by_catalogue and whole and language == MAIN else None
+    name = benchmark_name(result.dataset, split=str(result.data.get("split") or ""), samples=samples)
+    return BenchmarkColumn(name, result.task, language, str(result.data.get("measures", "")))
 
 
 def primary_metrics(results: Sequence[Result]) -> tuple[str, ...]:
@@ -232,10 +237,8 @@ def lost_samples(result: Result) -> list[str]:
     for name in (*result.primary, *result.values):
         metric = result.values[name]
         if metric.if_wrong is not None and metric.if_right is not None:
-            return [
-                *lost,
-                f"{AS_WRONG}: {name} {metric.if_wrong:.4f} if all are wrong, {metric.if_right:.4f} if right",
-            ]
+            wrong, right = level(metric, metric.if_wrong), level(metric, metric.if_right)
+            return [*lost, f"{AS_WRONG}: {name} {wrong} if all are wrong, {right} if right"]
     return lost
 
 
@@ -256,20 +259,3 @@ def _told_apart(
         replace(b, suffix=f"[{b.task}]") if any(columns[b.label, name] > 1 for name in metrics[b]) else b
         for b in benchmarks
     ]
-
-
-def _suffixes(found: Sequence[Found]) -> Callable[[Found], str]:
-    """Tell rows apart: by tool if it is not ours, by argument where two hold a result of the same model."""
-    models = [(item.origin, item.result.model, item.result.pretrained) for item in found]
-    arguments: dict[tuple[object, ...], set[str]] = {}
-    for model, item in zip(models, found, strict=True):
-        arguments.setdefault((model, benchmark_of(item.result)), set()).add(item.argument)
-    clashing = {model for (model, _), names in arguments.items() if len(names) > 1}
-
-    def suffix(item: Found) -> str:
-        parts = [] if item.origin == OURS else [item.origin]
-        if (item.origin, item.result.model, item.result.pretrained) in clashing:
-            parts.append(item.argument)
-        return f"[{', '.join(parts)}]" if parts else ""
-
-    return suffix

@@ -60,6 +60,7 @@ def make_result(done: Done) -> Result:
             "kind": info.kind,
             "measures": done.measures,
             "source": info.source,
+            "benchmark": job.dataset.options.get("entry", ""),
             "prompts_digest": job.settings.get("prompts"),
             "n_classes": len(info.classnames) or None,
         },
@@ -73,14 +74,22 @@ def make_result(done: Done) -> Result:
             "settings": dict(job.settings),
             "others": {part: without_secret_values(spec.what) for part, spec in job.others.items()},
             "on_error": job.on_error,
+            "model": job.model.name,
             "model_type": job.model.family,
+            **({"objects": objects} if (objects := _objects(job)) else {}),
             "reader": job.dataset.reader,
             "limit": job.dataset.limit,
             "caption_cleaning": job.dataset.options.get("caption_cleaning"),
         },
-        records={"form": done.records},
+        record_info={"form": done.records},
         extra=_dumps(job, info),
     )
+
+
+def _objects(job: Job) -> dict[str, str]:
+    """Name the classes of what was handed over as an object: nobody can open it again by its name."""
+    parts = {"model": job.model.given, "dataset": job.dataset.given}
+    return {part: given.kind for part, given in parts.items() if given}
 
 
 def _with_primary(metrics: Mapping[str, Metric], named: object) -> dict[str, Metric]:

@@ -9,9 +9,14 @@ from eyechart.io.untrusted import parse_json
 from eyechart.results.files import find_result, read_documents, read_result, records_file
 from eyechart.results.lines import identity_of
 from eyechart.results.result import Result
-from eyechart.types import Job
+from eyechart.types import Job, digest_json
 
-WORDS = {"settings": "settings", "model": "model", "data": "data", "code": "version of Eyechart"}
+WORDS = {
+    "settings": "other settings",
+    "model": "another model",
+    "data": "other data",
+    "code": "another version of Eyechart",
+}
 """What a result is made from, in words for people."""
 
 
@@ -28,16 +33,16 @@ def is_done(job: Job, now: Mapping[str, str | None]) -> tuple[Result | None, str
         return None, error.message
     if result is None:
         return None, ""
-    why = _why_not(result, now)
+    why = _why_not(result, job, now)
     return (None, f"{job.output} {why}") if why else (result, "")
 
 
-def _why_not(result: Result, now: Mapping[str, str | None]) -> str:
+def _why_not(result: Result, job: Job, now: Mapping[str, str | None]) -> str:
     """Say why a result does not stand for a job of today; empty if it does."""
     if result.altered:
         return "was changed after it was written"
     records = records_file(result)
-    if records is not None and (not records.is_file() or records.stat().st_size != result.records.get("bytes")):
+    if records is not None and (not records.is_file() or records.stat().st_size != result.record_info.get("bytes")):
         return "has not the records that were written with it"
     then = result.job.get("identity")
     if not isinstance(then, Mapping):
@@ -45,8 +50,26 @@ def _why_not(result: Result, now: Mapping[str, str | None]) -> str:
     unknown = [word for part, word in WORDS.items() if now.get(part) is None]
     other = [word for part, word in WORDS.items() if then.get(part) != now.get(part)]
     if unknown:
-        return f"may have been made with another {unknown[0]}: that is not known without a run"
-    return f"was made with another {other[0]}" if other else ""
+        return f"may have been made with {unknown[0]}: that is not known without a run"
+    if not other:
+        return ""
+    known = _other_settings(result, job) if other[0] == WORDS["settings"] else ""
+    return f"was made with {other[0]}{known}"
+
+
+def _other_settings(result: Result, job: Job) -> str:
+    """Name the settings that differ, as far as a result says them in plain."""
+    then = {**result.job.get("settings", {}), **{name: result.job.get(name) for name in ("limit", "on_error")}}
+    now = {**job.settings, "limit": job.dataset.limit, "on_error": job.on_error}
+    then["split"], now["split"] = result.data.get("split"), job.dataset.split
+    names = [name for name in {**then, **now} if digest_json(then.get(name)) != digest_json(now.get(name))]
+    changes = [f"{name} {_brief(then.get(name))}, now {_brief(now.get(name))}" for name in names]
+    return f" ({'; '.join(changes)})" if changes else ""
+
+
+def _brief(value: object) -> str:
+    text = "none" if value is None else str(value)
+    return text if len(text) <= 30 else f"{text[:30]}..."
 
 
 def check_owner(job: Job) -> None:
@@ -58,7 +81,7 @@ def check_owner(job: Job) -> None:
     if job.output.is_dir():
         raise ResultError(
             f"{job.output} is a folder, where a result file would be.",
-            advice="Name a file in it: --output FOLDER/FILE.",
+            advice="Move it, or choose another --output.",
         )
     try:
         found = read_documents(job.output)
@@ -80,8 +103,8 @@ def check_owner(job: Job) -> None:
         raise ResultError(
             f"{job.output} holds the result of {' '.join(filter(None, others[0]))}, not of {job.title}, and is not "
             "written over.",
-            advice="Put {dataset}, {model}, {pretrained}, {language} or {task} into --output, move that file, or keep "
-            "several results in one file: --append.",
+            advice="Put {dataset}, {model}, {pretrained}, {language} or {task} into --output, name a folder "
+            "(--output FOLDER/), move that file, or keep several results in one file: --append.",
         )
 
 

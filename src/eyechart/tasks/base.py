@@ -121,8 +121,6 @@ class Task(ABC):
 
     instead_of_splits: ClassVar[str] = ""
     """What to do where a further split that the task reads does not exist."""
-    output: ClassVar[str] = "{dataset}_{pretrained}_{model}_{language}_{task}.json"
-    """Where results go unless the user says otherwise."""
     min_success: ClassVar[float] = 0.0
     """The share of the samples that must neither fail nor be unreadable, unless the user says otherwise."""
     roles: ClassVar[Mapping[str, Role]] = {}

@@ -48,7 +48,7 @@ def encode_images(material: Material, manifest: Manifest | None = None, *, norma
     embedded = material.encoder.images(manifest)
     digests = manifest.digests[embedded.kept]
     vectors = unit(embedded.vectors) if normalize else embedded.vectors
-    vectors, notices = _that_say_something(vectors, "images", map(bytes, digests))
+    vectors, notices = that_say_something(vectors, "images", map(bytes, digests))
     return EncodedImages(vectors, digests, manifest.take(embedded.kept), embedded.failures, notices)
 
 
@@ -58,7 +58,7 @@ def encode_texts(
     """Encode texts of the job's language to unit vectors, one row each; or as the model gives them."""
     given = material.encoder.texts(texts, language=material.language)
     vectors = unit(given)  # also refuses what is no number
-    usable, notices = _that_say_something(vectors, "texts", texts)
+    usable, notices = that_say_something(vectors, "texts", texts)
     return usable if normalize or usable is not vectors else given, notices
 
 
@@ -70,8 +70,8 @@ def encode_own_texts(
     return vectors, np.repeat(np.arange(len(entries)), [len(entry.texts) for entry in entries]), notices
 
 
-def _that_say_something(vectors: Vectors, what: str, contents: Iterable[object]) -> tuple[Vectors, tuple[Notice, ...]]:
-    """Make vectors zero if they are all the same although their contents are not.
+def that_say_something(vectors: Vectors, what: str, contents: Iterable[object]) -> tuple[Vectors, tuple[Notice, ...]]:
+    """Make vectors zero if they are all the same although their contents are not; say so, and count zero vectors.
 
     A model that gives everything one vector has not looked. By luck it might still name the commonest class, or the
     caption that people would choose without the image; as zero vectors are never right, it gets nothing.

@@ -9,7 +9,7 @@ import warnings
 from typing import Any
 
 from eyechart.cli import build, main_clip_benchmark, make_parser
-from eyechart.cli.eval import settings_of
+from eyechart.cli.flags.settings import settings_of
 from eyechart.compat.clip_benchmark.models import TYPE2FUNC
 from eyechart.config import make_config
 from eyechart.engine.ranks import rank_and_size

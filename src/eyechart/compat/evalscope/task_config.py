@@ -9,11 +9,11 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field, ModelWrapValidatorHandler, ValidationError, model_validator
 
 from eyechart.compat.evalscope import schema
-from eyechart.compat.evalscope.config_files import is_json, read_inner
 from eyechart.compat.evalscope.names import normalise
 from eyechart.compat.evalscope.secrets import refuse_misplaced
 from eyechart.config import explain
 from eyechart.errors import UsageError
+from eyechart.io.configs.files import is_json, read_inner
 
 
 class TaskConfig(schema.Settings):

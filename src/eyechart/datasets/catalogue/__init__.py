@@ -10,6 +10,8 @@ ImageNet's classes it has), ``own_classnames`` and ``own_templates`` (the texts 
 ``note``, ``manual`` (what to get, where from, where to put it), ``datacomp`` (its figures there), ``groups`` (which
 column of metadata makes groups).
 
+``aliases`` and ``samples`` of ours stand in ``eyechart/benchmarks.toml``, as tables of results need them, too.
+
 A source says how the data is read: ``reader``, ``present`` (paths under the root, any of which shows that the data is
 there), ``splits`` (our name to the source's), ``languages`` (if it has fewer than the entry), ``huggingface`` and
 ``modelscope`` (dataset repositories), ``base`` (another entry whose images are used), ``download`` (false if its

@@ -11,6 +11,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from eyechart.benchmarks import catalogue_facts
 from eyechart.datasets.catalogue.entry import CatalogueEntry, make_entry
 from eyechart.errors import UsageError
 
@@ -86,7 +87,9 @@ def _built_in() -> Catalogue:
         if file.name == COLLECTIONS:
             collections = {name: tuple(members) for name, members in data.items()}
         else:
-            entries |= {name: make_entry(name, values, file.name) for name, values in data.items()}
+            entries |= {
+                name: make_entry(name, values | catalogue_facts(name), file.name) for name, values in data.items()
+            }
     return Catalogue(entries, collections, _aliases(entries))
 
 

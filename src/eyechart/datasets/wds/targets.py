@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from eyechart.datasets.classes import ClassTexts
-from eyechart.datasets.wds.tarshard import Fields, MakeSample
+from eyechart.datasets.wds.shard_index import Fields
+from eyechart.datasets.wds.tarshard import MakeSample
 from eyechart.errors import DataError
 from eyechart.io.media import ImageRef
 from eyechart.io.untrusted import MAX_LINE, split_lines

@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO, cast
 
+from eyechart.datasets.wds.shard_index import Fields, Member, known_members, remember_members
 from eyechart.errors import DataError
+from eyechart.io.digests import digest_bytes, file_state
 from eyechart.io.media import MAX_BYTES, ImageRef
 from eyechart.io.names import check_name, shown
 from eyechart.types import Sample
@@ -20,15 +22,24 @@ MAX_HEADER = 1024 * 1024
 _BLOCK = 512
 _RECORD = 20 * _BLOCK
 
-Fields = dict[str, bytes]
 MakeSample = Callable[[str, ImageRef, Fields], Sample]
 """Turns an id, an image and the other members of the same key into a sample."""
 
 
 def iter_tar(path: Path, make: MakeSample) -> Iterator[Sample]:
-    """Stream the samples of a tar file."""
+    """Give the samples of a tar file: from memory if it is as it was, else streamed."""
+    known = known_members(path)
+    for member, data in ((member, None) for member in known) if known is not None else _stream(path):
+        source = f"{shown(path)}:{member.key}.{member.extension}"
+        image = ImageRef(source, data=data, part=(path, member.start, member.size), known=member.digest)
+        yield make(f"{path.stem}/{member.key}", image, dict(member.fields))
+
+
+def _stream(path: Path) -> Iterator[tuple[Member, bytes]]:
+    """Read a tar file from front to back, check it, and remember what is in it once all of it was seen."""
     check_whole(path)
-    for key, fields in iter_groups(path):
+    state, members = file_state(path), list[Member]()
+    for key, fields, starts in placed_groups(path):
         check_name(key, f"{path}: the sample")
         extension = next((ext for ext in IMAGE_EXTENSIONS if ext in fields), None)
         if extension is None:
@@ -36,8 +47,10 @@ def iter_tar(path: Path, make: MakeSample) -> Iterator[Sample]:
                 f"{path}: sample {key!r} has no image, only {', '.join(sorted(fields))}.",
                 advice=f"An image ends in .{', .'.join(IMAGE_EXTENSIONS)}.",
             )
-        source = f"{shown(path)}:{key}.{extension}"
-        yield make(f"{path.stem}/{key}", ImageRef(source, data=fields.pop(extension)), fields)
+        data = fields.pop(extension)
+        members.append(Member(key, extension, starts[extension], len(data), digest_bytes(data), fields))
+        yield members[-1], data
+    remember_members(path, state, members)
 
 
 def check_whole(path: Path) -> None:
@@ -62,15 +75,21 @@ def check_whole(path: Path) -> None:
 
 def iter_groups(path: Path) -> Iterator[tuple[str, Fields]]:
     """Stream consecutive members with the same key (the name up to its first dot) as one group."""
+    return ((key, fields) for key, fields, _ in placed_groups(path))
+
+
+def placed_groups(path: Path) -> Iterator[tuple[str, Fields, dict[str, int]]]:
+    """Stream groups, and where in the file the content of each member begins."""
     key: str | None = None
     fields: Fields = {}
+    starts: dict[str, int] = {}
     with path.open("rb") as stream:
         for member in _members(stream, path):
             name, extension = _split(member, path)
             if name != key:
                 if key is not None:
-                    yield key, fields
-                key, fields = name, {}
+                    yield key, fields, starts
+                key, fields, starts = name, {}, {}
             if extension in fields:
                 raise DataError(f"{path}: {member.name!r} occurs twice.")
             size = member.size + sum(map(len, fields.values()))
@@ -79,10 +98,10 @@ def iter_groups(path: Path) -> Iterator[tuple[str, Fields]]:
                     f"{path}: sample {name!r} has more than {MAX_MEMBERS} members or {MAX_BYTES} bytes.",
                     advice="A sample is an image with its texts and numbers.",
                 )
-            fields[extension] = _content(stream, member, path)
+            fields[extension], starts[extension] = _content(stream, member, path), member.offset_data
     if key is None:
         raise DataError(f"The shard {path} holds no samples.", advice="Copy or download it again.")
-    yield key, fields
+    yield key, fields, starts
 
 
 def _members(stream: BinaryIO, path: Path) -> Iterator[tarfile.TarInfo]:

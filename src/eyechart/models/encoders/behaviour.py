@@ -134,25 +134,34 @@ def _numbers_of(thing: Any) -> NDArray[Any] | None:
     return None
 
 
-def behaviour(encoder: Probed) -> tuple[str, int | None, list[str]]:
+def behaviour(encoder: Probed, *, sees: bool = True, reads: bool = True) -> tuple[str, int | None, list[str]]:
     """Return a digest of the model's answers, their size, and notes.
 
     A model that cannot answer these questions gets a digest that is never seen again, so that nothing stored is
     taken for its vectors.
+
+    Args:
+        encoder: The model.
+        sees: Whether it encodes images.
+        reads: Whether it encodes texts.
     """
+    answers, notes = list[NDArray[Any]](), list[str]()
     try:
-        texts = encoder.encode_texts(list(TEXTS))
-        pixels = np.stack([encoder.prepare_image(example) for example in _examples()])
-        images = encoder.encode_images(pixels).copy()
-        alone = np.concatenate([encoder.encode_images(pixels[i : i + 1]).copy() for i in range(len(pixels))])
-        notes = [] if _alike(images, alone) else [_UNSTEADY]
+        if reads:
+            answers.append(encoder.encode_texts(list(TEXTS)))
+        if sees:
+            pixels = np.stack([encoder.prepare_image(example) for example in _examples()])
+            images = encoder.encode_images(pixels).copy()
+            alone = np.concatenate([encoder.encode_images(pixels[i : i + 1]).copy() for i in range(len(pixels))])
+            answers.append(images)
+            notes = [] if _alike(images, alone) else [_UNSTEADY]
     except Exception as error:  # noqa: BLE001 - somebody else's code may raise anything at questions it does not expect
         note = f"The model cannot be recognised again ({type(error).__name__}: {error}): its vectors are not reused."
         return secrets.token_hex(16), None, [note]
     state = hashlib.blake2b(digest_size=16)
-    for vectors in (texts, images):
+    for vectors in answers:
         state.update(np.ascontiguousarray(vectors, np.float32).tobytes())
-    return state.hexdigest(), int(texts.shape[1]), notes
+    return state.hexdigest(), int(answers[0].shape[1]), notes
 
 
 def _alike(one: NDArray[Any], two: NDArray[Any]) -> bool:

@@ -60,17 +60,33 @@ class OwnEncoder:
         return np.empty((0, self.card.embedding_dim or 0), np.float32)
 
     def _checked(self, method: str, vectors: Any, count: int) -> Vectors:
-        if hasattr(vectors, "detach"):
-            vectors = vectors.detach().float().cpu().numpy()
-        name, advice = f"{type(self.model).__name__}.{method}", "It must give one row per input, in the same order."
-        try:
-            if np.iscomplexobj(vectors):
-                raise TypeError("complex numbers")
-            array = np.asarray(vectors, np.float32)
-        except (TypeError, ValueError) as error:
-            raise ModelError(
-                f"{name} gave a {type(vectors).__name__} that is no array of numbers ({error}).", advice=advice
-            ) from error
-        if array.ndim != 2 or len(array) != count:
-            raise ModelError(f"{name} gave shape {array.shape} for {count} inputs.", advice=advice)
-        return array
+        return as_vectors(vectors, count, f"{type(self.model).__name__}.{method}")
+
+
+def as_vectors(vectors: Any, count: int, name: str) -> Vectors:
+    """Make one float32 array of what somebody's code gave: an array, a tensor, or a list of either.
+
+    Args:
+        vectors: What it gave.
+        count: How many inputs it got.
+        name: What is called like that in messages.
+
+    Raises:
+        ModelError: If there is not one row of numbers per input.
+    """
+    advice = "It must give one row per input, in the same order."
+    rows = vectors if isinstance(vectors, list | tuple) else [vectors]
+    if rows and all(hasattr(row, "detach") for row in rows):
+        arrays = [row.detach().float().cpu().numpy() for row in rows]
+        vectors = arrays if rows is vectors else arrays[0]
+    try:
+        if np.iscomplexobj(vectors):
+            raise TypeError("complex numbers")
+        array = np.asarray(vectors, np.float32)
+    except (TypeError, ValueError) as error:
+        raise ModelError(
+            f"{name} gave a {type(vectors).__name__} that is no array of numbers ({error}).", advice=advice
+        ) from error
+    if array.ndim != 2 or len(array) != count:
+        raise ModelError(f"{name} gave shape {array.shape} for {count} inputs.", advice=advice)
+    return array

@@ -61,12 +61,17 @@ def source_of(spec: ModelSpec) -> str:
 
 
 class TransformersEncoder(TorchEncoder):
-    """A transformers dual encoder in evaluation mode."""
+    """A transformers dual encoder in evaluation mode.
+
+    Args:
+        spec: Which model.
+        pair: The model, its processor and notes, if they are there already; else they are loaded.
+    """
 
     family = "transformers"
 
-    def __init__(self, spec: ModelSpec) -> None:
-        model, self.processor, unused = load_pair(spec)
+    def __init__(self, spec: ModelSpec, pair: tuple[Any, Any, list[str]] | None = None) -> None:
+        model, self.processor, unused = pair or load_pair(spec)
         kind = KINDS.get(model.config.model_type, ReadingKind())
         self.head = HEADS.get(type(model).__name__, PLAIN)
         self.tokenizer, notes = exact_tokenizer(
@@ -162,7 +167,7 @@ def load_pair(spec: ModelSpec) -> tuple[Any, Any, list[str]]:
             processor = transformers.AutoProcessor.from_pretrained(source, **options)
     except LOAD_ERRORS as error:
         raise _explain(source, error) from error
-    _check_pair(source, model, processor)
+    check_pair(source, model, processor)
     check_config(processor.image_processor.to_dict(), _transform_file(source))
     return model, processor, notes
 
@@ -193,7 +198,8 @@ def _transform_file(source: str) -> str:
     return next((str(Path(source) / name) for name in names if (Path(source) / name).is_file()), source)
 
 
-def _check_pair(source: str, model: Any, processor: Any) -> None:
+def check_pair(source: str, model: Any, processor: Any) -> None:
+    """Refuse a model that is no dual encoder, and a processor that lacks a part."""
     if type(model).__name__ not in HEADS:
         for name in ("get_image_features", "get_text_features"):
             if not hasattr(model, name):

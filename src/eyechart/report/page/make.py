@@ -16,7 +16,7 @@ from typing import Any
 
 from eyechart.io.files import write_atomic
 from eyechart.io.translate import language, words
-from eyechart.report.load import load_results
+from eyechart.report.load import Argument, load_results
 from eyechart.report.page.packing import pack, plain_json
 from eyechart.report.page.payload import Payload, make_payload
 
@@ -27,6 +27,7 @@ SCRIPTS = (
     "words",
     "averages",
     "charts",
+    "scatter",
     "copy",
     "matrix",
     "overview",
@@ -37,7 +38,9 @@ SCRIPTS = (
     "blind",
     "judges",
     "samples",
+    "retrieval",
     "sample",
+    "mistakes",
     "compare",
     "runs",
     "published",
@@ -48,13 +51,32 @@ SCRIPTS = (
 
 
 def write_report(
-    arguments: Sequence[str | Path],
+    arguments: Argument | Sequence[Argument],
     output: str | Path,
     *,
-    references: Sequence[str] = (),
+    references: str | Sequence[str] = (),
     title: str = "Eyechart report",
 ) -> Path:
-    """Write the page of result files and folders, as ``eyechart report`` does, and return its path."""
+    """Write the page of results, as ``eyechart report`` does.
+
+    Args:
+        arguments: Result files, folders of them, or results that are there already: one, or a list.
+        output: The HTML file.
+        references: Published numbers to stand beside, as ``--reference`` names them.
+        title: Of the page.
+
+    Returns:
+        The path of the page.
+
+    Example:
+        ```python
+        import eyechart
+
+        results = eyechart.evaluate("eyechart-tiny", "demo/garments")
+        eyechart.write_report(results, "report.html")
+        ```
+    """
+    references = [references] if isinstance(references, str) else references
     loaded = load_results(arguments)
     payload = make_payload(loaded.found, skipped=loaded.skipped, references=references, title=title)
     write_atomic(Path(output), make_page(payload))
@@ -78,8 +100,9 @@ def make_page(payload: Payload, *, live: bool = False) -> bytes:
     overview = payload.overview | {"live": live, "language": language()}
     blocks = [
         _json_block("overview", overview),
-        _json_block("words", words("page")),
+        _json_block("words", {part: words(part) for part in ("page", "notes")}),
         _packed_block("pairs", pack(payload.pairs)),
+        _packed_block("published", pack(payload.published)),
     ]
     blocks += [_packed_block(f"chunk-{number}", chunk) for number, chunk in enumerate(payload.chunks.texts)]
     parts = {

@@ -33,8 +33,11 @@ class Samples:
         ids = tuple(dict.fromkeys(name for own in dict.fromkeys(part.ids for part in columns.values()) for name in own))
         same, place = np.arange(len(ids)), {}
         for model, part in columns.items():
-            rows = {} if part.ids == ids else {name: i for i, name in enumerate(part.ids)}
-            place[model] = np.array([rows.get(name, NO_VALUE) for name in ids]) if rows else same
+            if part.ids == ids:
+                place[model] = same
+            else:
+                rows = {name: i for i, name in enumerate(part.ids)}
+                place[model] = np.array([rows.get(name, NO_VALUE) for name in ids])
         return cls(next(iter(columns.values())).form, ids, columns, results, place)
 
     def of(self, model: int, name: str) -> Ints:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from eyechart.errors import EyechartError
-from eyechart.io.progress_file import read_progress
+from eyechart.io.progress.file import read_progress
 from eyechart.report.load import result_files
 
 HOST = "127.0.0.1"

@@ -72,7 +72,6 @@ class ImageCaption(Task):
     name = "image_caption"
     kinds = frozenset({"classification", "multilabel", "retrieval", "selection", "collection", "similarity", "images"})
     needs = "generator"
-    output = "outputs/{model}/{dataset}_{task}.json"
     min_success = 1.0
 
     def settings(self, options: Mapping[str, Any]) -> dict[str, Any]:

@@ -103,7 +103,6 @@ class QuestionAnswering(Task):
     records = "question"
     min_success = 0.95
     version = 2
-    output = "{model}_{dataset}.json"
     roles: ClassVar[Mapping[str, Role]] = dict.fromkeys(PARTS, "generator")
 
     def settings(self, options: Mapping[str, Any]) -> dict[str, Any]:

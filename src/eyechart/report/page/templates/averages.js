@@ -46,15 +46,15 @@ function averageOf(models, columns, how) {
     return meanOf(kinds.map((kind) => meanOf(own.filter((b) => BENCHMARKS[b].kind === kind).map((b) => means.get(b)[j]))));
   });
   const leftOut = [...means.keys()].filter((b) => !used.includes(b));
-  return { values, used, leftOut, lower, note: averageNote(how, values, used, leftOut, complete.length > 0) };
+  return { values, used, leftOut, lower, common: complete.length > 0 };
 }
 
-function averageNote(how, values, used, leftOut, common) {
-  const { heading, how: made } = DATA.averages.find((part) => part.key === how);
-  const text = `${heading}: ${made}`;
-  if (values.every((value) => value === null)) return `${text}. There is none: only fractions are averaged, and for chance only where that is known.`;
-  if (!common) return `${text}. No benchmark has all models: each model's own are averaged, so compare with care.`;
-  const left = leftOut.map((b) => BENCHMARKS[b].label).join(", ");
-  const missing = left ? `; left out, as not every model has a usable value: ${left}` : "";
-  return `${text}, over ${used.length} that every model has${missing}.`;
+// Said on the page in the reader's language, in a copied table as `eyechart build` says it.
+function averageNote(how, { values, used, leftOut, common }, say) {
+  const part = DATA.averages.find(({ key }) => key === how);
+  const known = { heading: say(part.heading), how: say(part.how), n: used.length, left: leftOut.map((b) => BENCHMARKS[b].label).join(", ") };
+  if (values.every((value) => value === null)) return say("{heading}: {how}. There is none: only fractions are averaged, and for chance only where that is known.", known);
+  if (!common) return say("{heading}: {how}. No benchmark has all models: each model's own are averaged, so compare with care.", known);
+  if (!known.left) return say("{heading}: {how}, over {n} that every model has.", known);
+  return say("{heading}: {how}, over {n} that every model has; left out, as not every model has a usable value: {left}.", known);
 }

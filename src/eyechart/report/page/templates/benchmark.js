@@ -1,9 +1,8 @@
 // One benchmark: all models, then one model's classes, confusions, curves, prompts, calibration and samples.
 
-async function benchmarkView(main, b, params) {
+function benchmarkView(main, b, params, chunk) {
   const benchmark = BENCHMARKS[b];
   const models = modelsOf(b);
-  const chunk = await chunkOf(b);
   const ranked = [...models].sort(byColumn({ b, i: benchmark.primary[0] ?? 0 }));
   const withSamples = chunk.samples ? ranked.filter((m) => chunk.samples.models.includes(m)) : [];
   const asked = params.has("model") ? Number(params.get("model")) : -1;
@@ -12,13 +11,14 @@ async function benchmarkView(main, b, params) {
   const detail = h("div", {});
   const facts = [
     benchmark.task,
-    `language ${benchmark.language}`,
-    benchmark.split && `split ${benchmark.split}`,
+    t("language {code}", { code: benchmark.language }),
+    benchmark.split && t("split {name}", { name: benchmark.split }),
     benchmark.n > 0 && count(benchmark.n, "sample"),
+    benchmark.spellings.length > 0 && `called ${benchmark.spellings.join(", ")} in the results`,
   ].filter(Boolean);
   replace(
     main,
-    h("p", { class: "crumb" }, h("a", { href: "#/" }, "Overview")),
+    h("p", { class: "crumb" }, h("a", { href: "#/" }, t("Overview"))),
     h("h1", {}, data(benchmark.label)),
     h("p", { class: "lead" }, facts.map((fact, k) => [k > 0 && " · ", data(fact)])),
     ranking,
@@ -29,6 +29,7 @@ async function benchmarkView(main, b, params) {
     drawBenchmarkDetail(detail, view, draw);
   };
   draw();
+  if (params.has("sample")) view.list?.open(Number(params.get("sample")));
 }
 
 function drawBenchmarkRanking(target, view, redraw) {
@@ -55,18 +56,24 @@ function drawBenchmarkRanking(target, view, redraw) {
     h(
       "div",
       { class: "toolbar" },
-      select("Metric", benchmark.metrics.map((name, i) => [i, name]), view.metric, (value) => {
+      select(t("Metric"), benchmark.metrics.map((name, i) => [i, name]), view.metric, (value) => {
         view.metric = Number(value);
         redraw();
       }),
       copyMenu(() => rankingGrid(b)),
     ),
-    dotPlot(`${benchmark.label}, ${benchmark.metrics[view.metric]} by model`, rows, {
+    dotPlot(t("{benchmark}, {metric} by model", { benchmark: benchmark.label, metric: benchmark.metrics[view.metric] }), rows, {
       percent,
       reference: chance,
-      referenceLabel: "chance",
+      referenceLabel: t("chance"),
     }),
-    h("p", { class: "note" }, `Lines are 95 % intervals. ${lowerIsBetter(column) ? "Lower is better. " : ""}${chance === null ? "" : `Chance is ${number(chance, 2, percent)}. `}${reachable === null ? "" : `The best that any model can reach is ${number(reachable, 2, percent)}. `}A row opens that model's result.`),
+    h("p", { class: "note" }, [
+      t("Lines are 95 % intervals."),
+      lowerIsBetter(column) && t("Lower is better."),
+      chance !== null && t("Chance is {value}.", { value: number(chance, 2, percent) }),
+      reachable !== null && t("The best that any model can reach is {value}.", { value: number(reachable, 2, percent) }),
+      t("A row opens that model's result."),
+    ].filter(Boolean).join(" ")),
   );
 }
 
@@ -87,7 +94,7 @@ function rankingGrid(b) {
 function drawBenchmarkDetail(target, view, redraw) {
   const { b, chunk } = view;
   const options = modelsOf(b).map((m) => [m, MODELS[m].label]);
-  const choose = select("Model", options, view.m, (value) => {
+  const choose = select(t("Model"), options, view.m, (value) => {
     view.m = Number(value);
     view.list = null;
     redraw();
@@ -96,7 +103,7 @@ function drawBenchmarkDetail(target, view, redraw) {
   const described = chunk.results[view.m];
   replace(
     target,
-    h("div", { class: "toolbar sticky", id: "model-detail" }, choose, button("Result, settings and command", () => openResult(view.m, b))),
+    h("div", { class: "toolbar sticky", id: "model-detail" }, choose, button(t("Result, settings and command"), () => openResult(view.m, b))),
     incidents(described),
     blindSection(view, redraw),
     judgesSection(described),
@@ -110,9 +117,9 @@ function drawBenchmarkDetail(target, view, redraw) {
 
 function incidents(described) {
   const lines = [
-    ...described.notices.map((notice) => h("li", {}, data(notice.message))),
-    ...described.failures.map((failure) => h("li", {}, "Not used: ", data(failure.id), " – ", data(failure.reason))),
-    described.failed > described.failures.length && h("li", {}, `and ${described.failed - described.failures.length} more`),
+    ...described.notices.map((notice) => h("li", {}, data(told(notice.message)))),
+    ...described.failures.map((failure) => h("li", {}, t("Not used: "), data(failure.id), " – ", data(told(failure.reason)))),
+    described.failed > described.failures.length && h("li", {}, t("and {n} more", { n: described.failed - described.failures.length })),
   ].filter(Boolean);
-  return lines.length > 0 && h("details", { class: "notices", open: lines.length < 6 }, h("summary", {}, "Warnings and failures"), h("ul", {}, lines));
+  return lines.length > 0 && h("details", { class: "notices", open: lines.length < 6 }, h("summary", {}, t("Warnings and failures")), h("ul", {}, lines));
 }

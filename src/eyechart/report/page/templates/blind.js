@@ -3,8 +3,9 @@
 function blindSection(view, redraw) {
   const control = (view.chunk.blind || []).find((one) => one.seeing === view.m || one.blind === view.m);
   if (!control) return null;
-  const how = control.how === "swapped" ? "with the image of another question" : "without the image";
-  const rows = [{ name: "all questions", ...control }, ...control.categories];
+  const swapped = control.how === "swapped";
+  const how = swapped ? t("with the image of another question") : t("without the image");
+  const rows = [{ name: t("all questions"), ...control }, ...control.categories];
   const [both, seeing, blind, neither] = control.right;
   const showBlind = () => {
     view.m = control.blind;
@@ -17,25 +18,31 @@ function blindSection(view, redraw) {
   return h(
     "section",
     { class: "blind" },
-    h("h2", {}, "Needs the image"),
-    h("p", { class: "note" }, `The same questions, asked ${how}. What the images add is the difference on the same questions, with its 95 % interval.`),
+    h("h2", {}, t("Needs the image")),
+    h("p", { class: "note" }, t("The same questions, asked {how}. What the images add is the difference on the same questions, with its 95 % interval.", { how })),
     h(
       "div",
-      { class: "scroll", tabindex: "0", role: "region", "aria-label": "Blind control" },
+      { class: "scroll", tabindex: "0", role: "region", "aria-label": t("Blind control") },
       h(
         "table",
         { class: "plain-table numbers" },
-        h("thead", {}, h("tr", {}, ["", "with images", control.how === "swapped" ? "other images" : "blind", "images add", "95 % interval", "questions"].map((text) => h("th", { scope: "col" }, text)))),
+        h("thead", {}, h("tr", {}, ["", t("with images"), swapped ? t("other images") : t("blind"), t("images add"), t("95 % interval"), t("questions")].map((text) => h("th", { scope: "col" }, text)))),
         h("tbody", {}, rows.map(blindRow)),
       ),
     ),
     h(
       "p",
       {},
-      `${both + blind} of ${control.n} questions are answered ${how}`,
-      control.chance === null ? "" : ` (guessing: ${number(control.chance)})`,
-      `; ${seeing} only with it, ${neither} not at all, ${blind} only ${how}. `,
-      view.chunk.samples && view.chunk.samples.models.includes(control.blind) && button(`Show the questions answered ${how}`, showBlind),
+      t("{answered} of {n} questions are answered {how}{guessing}; {seeing} only with it, {neither} not at all, {blind} only {how}. ", {
+        answered: both + blind,
+        n: control.n,
+        how,
+        guessing: control.chance === null ? "" : t(" (guessing: {chance})", { chance: number(control.chance) }),
+        seeing,
+        neither,
+        blind,
+      }),
+      view.chunk.samples && view.chunk.samples.models.includes(control.blind) && button(t("Show the questions answered {how}", { how }), showBlind),
     ),
   );
 }

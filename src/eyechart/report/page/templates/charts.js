@@ -102,7 +102,7 @@ function dotPlot(label, rows, { percent = true, reference = null, referenceLabel
         return svg(
           "g",
           { class: `row ${row.mark || ""}${row.onclick ? " link" : ""}`, on: row.onclick ? { click: row.onclick } : {} },
-          svg("title", {}, `${row.label}: ${text(row.value)}${row.low === null || row.low === undefined ? "" : ` (${text(row.low)} to ${text(row.high)})`}`),
+          svg("title", {}, `${row.label}: ${text(row.value)}${row.low === null || row.low === undefined ? "" : ` (${t("{low} to {high}", { low: text(row.low), high: text(row.high) })})`}`),
           svg("rect", { class: "hit", x: 0, y: y - step / 2, width, height: step }),
           svg("text", { class: "name", x: left, y: y + 4, "text-anchor": "end" }, shorten(row.label, Math.floor(left / 6.6))),
           row.low !== null && row.low !== undefined && svg("line", { class: "whisker", x1: x(row.low), x2: x(row.high), y1: y, y2: y }),
@@ -137,49 +137,6 @@ function lineChart(label, xs, series, { percent = true, xLabel = "", log = true 
       svg("text", { class: "tick", x: (box.left + box.right) / 2, y: height - 4, "text-anchor": "middle" }, xLabel),
       ordered.map((part) =>
         svg("g", { class: `series ${part.mark || ""}` }, svg("title", {}, part.label), svg("path", { d: path(part.values) })),
-      ),
-    );
-  });
-}
-
-// Points of {label, x, y, low, high, mark, onclick}.
-function scatter(label, points, { xLabel, yLabel, percent, log }) {
-  return chart(label, (width) => {
-    const height = Math.min(420, Math.max(260, width * 0.5));
-    const box = { left: 48, right: width - 16, top: 14, bottom: height - 44 };
-    const xs = points.map((point) => point.x);
-    const bounds = log ? [Math.min(...xs) / 1.3, Math.max(...xs) * 1.3] : domainOf(xs, false);
-    const x = (log ? logarithmic : linear)(bounds, [box.left, box.right]);
-    const domain = domainOf(points.flatMap((point) => [point.y, point.low, point.high]), percent);
-    const y = linear(domain, [box.bottom, box.top]);
-    const marks = log ? logTicks(...bounds) : ticks(...bounds, width / 110);
-    const levels = ticks(...domain, 5);
-    const taken = [];
-    const placeLabel = (point) => {
-      const flip = x(point.x) > width * 0.72;
-      const length = 6.4 * point.label.length;
-      const spot = { x0: flip ? x(point.x) - 10 - length : x(point.x) + 9, y0: y(point.y) - 7, length };
-      const clash = taken.some((o) => Math.abs(o.y0 - spot.y0) < 13 && spot.x0 < o.x0 + o.length && o.x0 < spot.x0 + length);
-      if (clash || spot.x0 < box.left) return null;
-      taken.push(spot);
-      return svg("text", { class: "name", x: x(point.x) + (flip ? -9 : 9), y: y(point.y) + 4, "text-anchor": flip ? "end" : "start" }, point.label);
-    };
-    return canvasOf(
-      width,
-      height,
-      gridY(y, levels, box.left, box.right, tickFormat(levels, percent)),
-      gridX(x, marks, box.top, box.bottom, compact),
-      svg("text", { class: "tick", x: box.right, y: height - 6, "text-anchor": "end" }, xLabel),
-      svg("text", { class: "tick", x: box.left, y: 10, "text-anchor": "start" }, yLabel),
-      points.map((point) =>
-        svg(
-          "g",
-          { class: `row point ${point.mark || ""}${point.onclick ? " link" : ""}`, on: point.onclick ? { click: point.onclick } : {} },
-          svg("title", {}, `${point.label}: ${number(point.y, 1, percent)} at ${compact(point.x)}`),
-          point.low !== null && point.low !== undefined && svg("line", { class: "whisker", x1: x(point.x), x2: x(point.x), y1: y(point.low), y2: y(point.high) }),
-          svg("circle", { class: "dot", cx: x(point.x), cy: y(point.y), r: 5 }),
-          placeLabel(point),
-        ),
       ),
     );
   });

@@ -1,7 +1,6 @@
 // Two models on the same samples, and ranks over the suite. All numbers were computed when the page was made.
 
-async function compareView(main, params) {
-  const pairs = await unpack("pairs");
+function compareView(main, params, pairs) {
   const known = [...new Set(pairs.flatMap((pair) => [pair.a, pair.b]))].sort((a, b) => a - b);
   const ranking = DATA.ranking;
   const byMean = ranking ? ranking.models : known;
@@ -12,9 +11,9 @@ async function compareView(main, params) {
   const target = h("div", {});
   replace(
     main,
-    h("h1", {}, "Compare"),
-    h("p", { class: "lead" }, "Both models are judged on the very same samples."),
-    h("div", { class: "toolbar" }, select("A", options, a, (value) => go(`#/compare?a=${value}&b=${b}`)), select("B", options, b, (value) => go(`#/compare?a=${a}&b=${value}`)), button("Swap", () => go(`#/compare?a=${b}&b=${a}`))),
+    h("h1", {}, t("Compare")),
+    h("p", { class: "lead" }, t("Both models are judged on the very same samples.")),
+    h("div", { class: "toolbar" }, select("A", options, a, (value) => go(`#/compare?a=${value}&b=${b}`)), select("B", options, b, (value) => go(`#/compare?a=${a}&b=${value}`)), button(t("Swap"), () => go(`#/compare?a=${b}&b=${a}`))),
     target,
     rankingSection(),
   );
@@ -32,15 +31,15 @@ function readLine(line, swap) {
 }
 
 function samplesOf(line) {
-  const left = line.left_out > 0 ? `, ${line.left_out} left out` : "";
-  return `${line.n}${line.units === line.n ? "" : ` in ${line.units}`}${left}`;
+  const n = line.units === line.n ? line.n : t("{n} in {units}", { n: line.n, units: line.units });
+  return line.left_out > 0 ? t("{n}, {left} left out", { n, left: line.left_out }) : String(n);
 }
 
 function drawPair(target, pairs, a, b) {
-  if (a === b) return replace(target, h("p", { class: "empty" }, "Choose two different models."));
+  if (a === b) return replace(target, h("p", { class: "empty" }, t("Choose two different models.")));
   const pair = pairs.find((part) => (part.a === a && part.b === b) || (part.a === b && part.b === a));
   if (!pair) {
-    return replace(target, h("p", { class: "empty" }, "These two are not compared here: they have no samples of a benchmark in common, or there are so many models that only the best are. Run: "), h("code", { class: "command" }, "eyechart compare RESULTS_OF_A RESULTS_OF_B"));
+    return replace(target, h("p", { class: "empty" }, t("These two are not compared here: they have no samples of a benchmark in common, or there are so many models that only the best are. Run: ")), h("code", { class: "command" }, "eyechart compare RESULTS_OF_A RESULTS_OF_B"));
   }
   const lines = pair.lines.map((line) => readLine(line, pair.a !== a));
   const better = lines.filter((line) => line.verdict === "better").length;
@@ -49,16 +48,26 @@ function drawPair(target, pairs, a, b) {
   const rows = lines.filter((line) => line.percent).map((line) => ({ label: title(line), value: line.difference, low: line.low, high: line.high, mark: { better: "good", worse: "bad" }[line.verdict] || "tied", onclick: () => go(`#/benchmark/${line.b}?model=${b}`) }));
   return replace(
     target,
-    h("p", { class: "verdict-line" }, "B (", data(MODELS[b].label), ") is ", h("b", { class: "good-text" }, `better on ${better}`), ", ", h("b", { class: "bad-text" }, `worse on ${worse}`), ` and not separable on ${lines.length - better - worse} of ${lines.length}.`),
-    rows.length > 0 && dotPlot(`Difference of B and A by benchmark, in points of a per cent`, rows, { zero: true }),
+    h(
+      "p",
+      { class: "verdict-line" },
+      tNodes("B ({model}) is {better}, {worse} and not separable on {rest} of {all}.", {
+        model: data(MODELS[b].label),
+        better: h("b", { class: "good-text" }, t("better on {n}", { n: better })),
+        worse: h("b", { class: "bad-text" }, t("worse on {n}", { n: worse })),
+        rest: lines.length - better - worse,
+        all: lines.length,
+      }),
+    ),
+    rows.length > 0 && dotPlot(t("Difference of B and A by benchmark, in points of a per cent"), rows, { zero: true }),
     h("div", { class: "toolbar" }, copyMenu(() => pairGrid(lines, a, b, title))),
     h(
       "div",
-      { class: "scroll", tabindex: "0", role: "region", "aria-label": "Differences" },
+      { class: "scroll", tabindex: "0", role: "region", "aria-label": t("Differences") },
       h(
         "table",
         { class: "plain-table numbers" },
-        h("thead", {}, h("tr", {}, ["Benchmark", "A", "B", "B − A", "95 % interval", "p (Holm)", "only A / B right", "detectable", "n", "Verdict"].map((text) => h("th", { scope: "col" }, text)))),
+        h("thead", {}, h("tr", {}, [t("Benchmark"), "A", "B", "B − A", t("95 % interval"), t("p (Holm)"), t("only A / B right"), t("detectable"), "n", t("Verdict")].map((text) => h("th", { scope: "col" }, text)))),
         h(
           "tbody",
           {},
@@ -70,24 +79,24 @@ function drawPair(target, pairs, a, b) {
               h("td", {}, number(line.first, 1, line.percent), fewerNote(a, line.b)),
               h("td", {}, number(line.second, 1, line.percent), fewerNote(b, line.b)),
               h("td", {}, h("b", {}, signed(line.difference, 1, line.percent))),
-              h("td", {}, line.low === null ? "too few" : `${signed(line.low, 1, line.percent)} to ${signed(line.high, 1, line.percent)}`),
-              h("td", { title: line.test }, pText(line.p)),
+              h("td", {}, line.low === null ? t("too few") : t("{low} to {high}", { low: signed(line.low, 1, line.percent), high: signed(line.high, 1, line.percent) })),
+              h("td", { title: told(line.test) }, pText(line.p)),
               h("td", {}, line.only_first === null ? "–" : `${line.only_first} / ${line.only_second}`),
               h("td", {}, line.detectable === null ? "–" : number(line.detectable, 1, line.percent)),
               h("td", {}, samplesOf(line)),
-              h("td", { class: { better: "good-text", worse: "bad-text" }[line.verdict] || "" }, { better: "B better", worse: "A better" }[line.verdict] || line.verdict),
+              h("td", { class: { better: "good-text", worse: "bad-text" }[line.verdict] || "" }, t({ better: word("B better"), worse: word("A better") }[line.verdict] || line.verdict)),
             ),
           ),
         ),
       ),
     ),
-    h("p", { class: "note" }, "Intervals and p are of one paired test, in which the captions of an image count as one (for rights and wrongs its statistic is McNemar's); p is corrected by Holm over the benchmarks of this pair. Detectable: the smallest true difference that so many samples find in 4 of 5 cases."),
+    h("p", { class: "note" }, t("Intervals and p are of one paired test, in which the captions of an image count as one (for rights and wrongs its statistic is McNemar's); p is corrected by Holm over the benchmarks of this pair. Detectable: the smallest true difference that so many samples find in 4 of 5 cases.")),
   );
 }
 
 function fewerNote(m, b) {
   const { fewer } = resultOf(m, b);
-  return fewer.length > 0 && h("small", {}, ` ${fewer.join(", ")}`);
+  return fewer.length > 0 && h("small", {}, " ", toldList(fewer));
 }
 
 function pairGrid(lines, a, b, title) {
@@ -107,9 +116,9 @@ function rankingSection() {
   return h(
     "section",
     {},
-    h("h2", {}, "Ranks over the suite"),
-    h("p", {}, `Over ${count(ranking.benchmarks.length, "benchmark")} on which all ${models} models could be paired. A bar spans the ranks a model may have; all bars hold together with 95 % confidence.`),
-    chart("Rank intervals", (width) => {
+    h("h2", {}, t("Ranks over the suite")),
+    h("p", {}, t("Over {count} on which all {models} models could be paired. A bar spans the ranks a model may have; all bars hold together with 95 % confidence.", { count: count(ranking.benchmarks.length, "benchmark"), models })),
+    chart(t("Rank intervals"), (width) => {
       const left = Math.min(width * 0.42, 14 + 7 * Math.max(...labels.map((label) => label.length)));
       const step = 26;
       const height = models * step + 34;
@@ -121,7 +130,7 @@ function rankingSection() {
         labels.map((label, i) => {
           const y = 4 + step * (i + 0.5);
           const [low, high] = ranking.ranks[i];
-          return svg("g", { class: "row rank" }, svg("title", {}, `${label}: rank ${low === high ? low : `${low} to ${high}`}`), svg("text", { class: "name", x: left, y: y + 4, "text-anchor": "end" }, shorten(label, Math.floor(left / 6.6))), svg("line", { class: "band", x1: x(low), x2: x(high) + 0.01, y1: y, y2: y }), svg("text", { class: "value", x: width - 2, y: y + 4, "text-anchor": "end" }, number(ranking.means[i], 1, ranking.in_per_cent)));
+          return svg("g", { class: "row rank" }, svg("title", {}, t("{model}: rank {rank}", { model: label, rank: low === high ? low : t("{low} to {high}", { low, high }) })), svg("text", { class: "name", x: left, y: y + 4, "text-anchor": "end" }, shorten(label, Math.floor(left / 6.6))), svg("line", { class: "band", x1: x(low), x2: x(high) + 0.01, y1: y, y2: y }), svg("text", { class: "value", x: width - 2, y: y + 4, "text-anchor": "end" }, number(ranking.means[i], 1, ranking.in_per_cent)));
         }),
       );
     }),

@@ -20,7 +20,7 @@ function confusionSection(view) {
   return h(
     "section",
     { class: "confusion" },
-    h("h2", {}, "Confusions"),
+    h("h2", {}, t("Confusions")),
     h(
       "div",
       { class: "pair" },
@@ -28,8 +28,8 @@ function confusionSection(view) {
       h(
         "div",
         {},
-        h("h3", {}, "Most frequent"),
-        h("ol", { class: "top-confusions" }, top.map((cell) => h("li", {}, button([data(className(chunk, cell.label)), " taken for ", data(className(chunk, cell.prediction)), h("b", {}, ` ${cell.n}×`)], () => showCell(view, cell.label, cell.prediction), { class: "plain" })))),
+        h("h3", {}, t("Most frequent")),
+        h("ol", { class: "top-confusions" }, top.map((cell) => h("li", {}, button([tNodes("{label} taken for {prediction}", { label: data(className(chunk, cell.label)), prediction: data(className(chunk, cell.prediction)) }), h("b", {}, ` ${cell.n}×`)], () => showCell(view, cell.label, cell.prediction), { class: "plain" })))),
       ),
     ),
   );
@@ -43,11 +43,12 @@ function confusionImage(view, cells, classes) {
   const nOf = (label, prediction) => (label === prediction ? Math.round((recall[label] ?? 0) * counts[label]) : byCell.get(label * classes + prediction) || 0);
   const window = { x: 0, y: 0, size: classes };
   const cursor = { label: 0, prediction: 0 };
-  const canvas = h("canvas", { tabindex: "0", role: "img", "aria-label": `Confusion matrix of ${classes} classes; rows are true classes, columns predictions. Arrow keys move, Enter shows the samples, plus and minus zoom. The most frequent confusions are listed beside it.` });
-  const status = h("p", { class: "note status", role: "status" }, "Rows are true classes, columns predictions.");
+  const canvas = h("canvas", { tabindex: "0", role: "img", "aria-label": t("Confusion matrix of {n} classes; rows are true classes, columns predictions. Arrow keys move, Enter shows the samples, plus and minus zoom. The most frequent confusions are listed beside it.", { n: classes }) });
+  const status = h("p", { class: "note status", role: "status" }, t("Rows are true classes, columns predictions."));
   const say = () => {
     const n = nOf(cursor.label, cursor.prediction);
-    replace(status, data(className(chunk, cursor.label)), cursor.label === cursor.prediction ? " recognised: " : [" taken for ", data(className(chunk, cursor.prediction)), ": "], `${n} of ${counts[cursor.label]}`);
+    const seen = { label: data(className(chunk, cursor.label)), prediction: data(className(chunk, cursor.prediction)), n, all: counts[cursor.label] };
+    replace(status, tNodes(cursor.label === cursor.prediction ? word("{label} recognised: {n} of {all}") : word("{label} taken for {prediction}: {n} of {all}"), seen));
   };
   let side = 0;
   let margin = 0;
@@ -103,7 +104,7 @@ function confusionImage(view, cells, classes) {
     paint();
   }).observe(holder);
   document.addEventListener("themechange", paint);
-  const controls = h("div", { class: "toolbar" }, button("Zoom in", () => zoom(0.6, (cursor.prediction + 0.5 - window.x) / window.size, (cursor.label + 0.5 - window.y) / window.size)), button("Zoom out", () => zoom(1.6)), button("Whole", () => zoom(1e6)));
+  const controls = h("div", { class: "toolbar" }, button(t("Zoom in"), () => zoom(0.6, (cursor.prediction + 0.5 - window.x) / window.size, (cursor.label + 0.5 - window.y) / window.size)), button(t("Zoom out"), () => zoom(1.6)), button(t("Whole"), () => zoom(1e6)));
   return h("div", {}, holder, status, controls);
 }
 

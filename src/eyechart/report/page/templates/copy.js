@@ -3,7 +3,7 @@
 const oneLine = (text) => text.split(/\s+/).filter(Boolean).join(" ");
 const markdownEscape = (text) =>
   oneLine(text).replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll("\\", "\\\\").replaceAll("|", "\\|");
-const LATEX = { "\\": "\\textbackslash{}", "→": "$\\to$", "↓": "$\\downarrow$", "^": "\\textasciicircum{}", "~": "\\textasciitilde{}" };
+const LATEX = { "\\": "\\textbackslash{}", "→": "$\\to$", "↓": "$\\downarrow$", "±": "$\\pm$", "^": "\\textasciicircum{}", "~": "\\textasciitilde{}" };
 for (const character of "&%$#_{}") LATEX[character] = `\\${character}`;
 const latexEscape = (text) => [...oneLine(text)].map((character) => LATEX[character] ?? character).join("");
 
@@ -50,16 +50,16 @@ async function copyText(text, what) {
     document.execCommand("copy");
     area.remove();
   }
-  announce(`${what} copied`);
+  announce(t("{what} copied", { what }));
 }
 
 function copyMenu(makeGrid) {
   return h(
     "div",
-    { class: "copy", role: "group", "aria-label": "Copy the table" },
-    h("span", { class: "hint", "aria-hidden": "true" }, "Copy"),
+    { class: "copy", role: "group", "aria-label": t("Copy the table") },
+    h("span", { class: "hint", "aria-hidden": "true" }, t("Copy")),
     Object.keys(FORMATS).map((name) =>
-      button(name, () => copyText(FORMATS[name](makeGrid()), name), { class: "quiet", "aria-label": `Copy as ${name}` }),
+      button(name, () => copyText(FORMATS[name](makeGrid()), name), { class: "quiet", "aria-label": t("Copy as {name}", { name }) }),
     ),
   );
 }

@@ -5,11 +5,11 @@ function curvesSection(view) {
   if (!curves || !curves[view.m]) return null;
   const names = Object.keys(curves[view.m]).filter((name) => curves[view.m][name].length > 1);
   if (!names.length) return null;
-  const title = { retrieval: "Hit rate at k", accuracy: "Right class among the first k", "image retrieval": "Text to image: hit rate at k", "text retrieval": "Image to text: hit rate at k" };
+  const title = { retrieval: t("Hit rate at k"), accuracy: t("Right class among the first k"), "image retrieval": t("Text to image: hit rate at k"), "text retrieval": t("Image to text: hit rate at k") };
   return h(
     "section",
     {},
-    h("h2", {}, names[0] === "accuracy" ? "Accuracy at k" : "Recall at k"),
+    h("h2", {}, names[0] === "accuracy" ? t("Accuracy at k") : t("Recall at k")),
     h(
       "div",
       { class: "pair" },
@@ -17,10 +17,10 @@ function curvesSection(view) {
         const series = Object.keys(curves)
           .filter((m) => curves[m][name])
           .map((m) => ({ label: MODELS[m].label, values: curves[m][name], mark: Number(m) === view.m ? "chosen" : "" }));
-        return h("figure", {}, h("figcaption", {}, title[name]), lineChart(`${title[name]}, ${MODELS[view.m].label} among all models`, view.chunk.k, series, { xLabel: "k" }));
+        return h("figure", {}, h("figcaption", {}, title[name]), lineChart(t("{title}, {model} among all models", { title: title[name], model: MODELS[view.m].label }), view.chunk.k, series, { xLabel: "k" }));
       }),
     ),
-    h("p", { class: "note" }, h("span", { class: "swatch chosen" }), " ", data(MODELS[view.m].label), Object.keys(curves).length > 1 && ["  ", h("span", { class: "swatch" }), " the other models"]),
+    h("p", { class: "note" }, h("span", { class: "swatch chosen" }), " ", data(MODELS[view.m].label), Object.keys(curves).length > 1 && ["  ", h("span", { class: "swatch" }), " ", t("the other models")]),
   );
 }
 
@@ -40,10 +40,10 @@ function promptsSection(view) {
   return h(
     "section",
     {},
-    h("h2", {}, "Prompt sensitivity"),
-    h("p", {}, `${count(rows.length, "template")}: mean ${number(mean, 2)}, standard deviation ${number(spreadOf, 2)}, from ${number(values[values.length - 1], 2)} to ${number(values[0], 2)}`, ensemble !== null && `; all together ${number(ensemble, 2)}`, "."),
-    dotPlot("Accuracy with each template alone", listed, { reference: ensemble, referenceLabel: "all templates together", reach: ensemble !== null }),
-    rows.length > 40 && h("p", { class: "note" }, "The best and the worst twenty."),
+    h("h2", {}, t("Prompt sensitivity")),
+    h("p", {}, t(ensemble === null ? word("{count}: mean {mean}, standard deviation {spread}, from {low} to {high}.") : word("{count}: mean {mean}, standard deviation {spread}, from {low} to {high}; all together {ensemble}."), { count: count(rows.length, "template"), mean: number(mean, 2), spread: number(spreadOf, 2), low: number(values[values.length - 1], 2), high: number(values[0], 2), ensemble: number(ensemble, 2) })),
+    dotPlot(t("Accuracy with each template alone"), listed, { reference: ensemble, referenceLabel: t("all templates together"), reach: ensemble !== null }),
+    rows.length > 40 && h("p", { class: "note" }, t("The best and the worst twenty.")),
   );
 }
 
@@ -53,15 +53,15 @@ function calibrationSection(view) {
   const bins = found.bins.filter((bin) => bin && bin.count > 0 && Number.isFinite(bin.confidence) && Number.isFinite(bin.accuracy));
   if (!bins.length) return null;
   const total = bins.reduce((sum, bin) => sum + bin.count, 0);
-  const facts = [["ece", "expected calibration error"], ["nll", "negative log-likelihood"], ["brier", "Brier score"]]
+  const facts = [["ece", t("expected calibration error")], ["nll", t("negative log-likelihood")], ["brier", t("Brier score")]]
     .filter(([key]) => Number.isFinite(found[key]))
     .map(([key, text]) => `${text} ${found[key].toFixed(3)}`);
   return h(
     "section",
     {},
-    h("h2", {}, "Calibration"),
-    facts.length > 0 && h("p", {}, `${facts.join(", ")}.`),
-    chart("Accuracy against confidence", (width) => {
+    h("h2", {}, t("Calibration")),
+    facts.length > 0 && h("p", {}, t("{list}.", { list: facts.join(t(", ")) })),
+    chart(t("Accuracy against confidence"), (width) => {
       const size = Math.min(width, 420);
       const box = { left: 44, right: size - 12, top: 10, bottom: size - 40 };
       const x = linear([0, 1], [box.left, box.right]);
@@ -72,13 +72,13 @@ function calibrationSection(view) {
         gridX(x, [0, 0.25, 0.5, 0.75, 1], box.top, box.bottom, (value) => number(value, 0)),
         gridY(y, [0, 0.25, 0.5, 0.75, 1], box.left, box.right, (value) => number(value, 0)),
         svg("line", { class: "chance", x1: x(0), y1: y(0), x2: x(1), y2: y(1) }),
-        svg("text", { class: "tick", x: box.right, y: size - 6, "text-anchor": "end" }, "confidence"),
-        svg("text", { class: "tick", x: box.left + 6, y: 20 }, "accuracy"),
+        svg("text", { class: "tick", x: box.right, y: size - 6, "text-anchor": "end" }, t("confidence")),
+        svg("text", { class: "tick", x: box.left + 6, y: 20 }, t("accuracy")),
         bins.map((bin) =>
-          svg("g", { class: "row chosen" }, svg("title", {}, `${bin.count} samples, confidence ${number(bin.confidence)}, right ${number(bin.accuracy)}`), svg("line", { class: "whisker", x1: x(bin.confidence), x2: x(bin.confidence), y1: y(bin.confidence), y2: y(bin.accuracy) }), svg("circle", { class: "dot", cx: x(bin.confidence), cy: y(bin.accuracy), r: 3 + 7 * Math.sqrt(bin.count / total) })),
+          svg("g", { class: "row chosen" }, svg("title", {}, t("{n} samples, confidence {confidence}, right {accuracy}", { n: bin.count, confidence: number(bin.confidence), accuracy: number(bin.accuracy) })), svg("line", { class: "whisker", x1: x(bin.confidence), x2: x(bin.confidence), y1: y(bin.confidence), y2: y(bin.accuracy) }), svg("circle", { class: "dot", cx: x(bin.confidence), cy: y(bin.accuracy), r: 3 + 7 * Math.sqrt(bin.count / total) })),
         ),
       );
     }),
-    h("p", { class: "note" }, "Each dot is a group of samples of similar confidence; on the dashed line, confidence and accuracy agree. Large dots hold more samples."),
+    h("p", { class: "note" }, t("Each dot is a group of samples of similar confidence; on the dashed line, confidence and accuracy agree. Large dots hold more samples.")),
   );
 }

@@ -29,7 +29,7 @@ async function unpack(id) {
 }
 
 async function decode(text) {
-  if (typeof DecompressionStream === "undefined") throw new Error("This browser is too old to unpack the samples.");
+  if (typeof DecompressionStream === "undefined") throw new Error(t("This browser is too old to unpack the samples."));
   const bytes = Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
   return new Response(stream).json();
@@ -84,11 +84,20 @@ const KINDS = [...new Set(BENCHMARKS.map((benchmark) => benchmark.kind))];
 
 // ------------------------------------------------------------------ what is chosen on the page, kept over a reload
 
+// A long list of published models stands in a view of its own; here it would bury one's own rows.
+const MANY_PUBLISHED = 12;
+
+function hiddenAtFirst() {
+  const published = MODELS.filter((model) => model.origin === "published");
+  const few = published.length <= MANY_PUBLISHED || published.length === MODELS.length;
+  return few ? [] : published.map((model) => model.label);
+}
+
 const STATE = {
   query: "",
   metric: "",
   average: "plain",
-  hiddenModels: [],
+  hiddenModels: hiddenAtFirst(),
   hiddenBenchmarks: [],
   sort: { key: "average", best: true },
   intervals: true,

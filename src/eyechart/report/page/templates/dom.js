@@ -81,12 +81,12 @@ function search(label, value, onchange) {
 
 function openDialog(title, ...content) {
   const heading = h("h2", { id: uid("dialog"), tabindex: "-1" }, title);
-  const close = button("Close", () => node.close(), { class: "quiet" });
+  const close = button(t("Close"), () => node.close(), { class: "quiet" });
   const node = h(
     "dialog",
     { "aria-labelledby": heading.id, on: { close: () => node.remove(), click: (e) => e.target === node && node.close() } },
     h("div", { class: "dialog-head" }, heading, close),
-    h("div", { class: "dialog-body", tabindex: "0", role: "region", "aria-label": "Details" }, content),
+    h("div", { class: "dialog-body", tabindex: "0", role: "region", "aria-label": t("Details") }, content),
   );
   document.body.append(node);
   node.showModal();

@@ -14,7 +14,7 @@ function startLive() {
       if (version !== null && status.version !== version) return location.reload();
       version = status.version;
     } catch {
-      replace(target, h("p", { class: "live-line" }, "The server does not answer; this page shows what was known last."));
+      replace(target, h("p", { class: "live-line" }, t("The server does not answer; this page shows what was known last.")));
     }
     return setTimeout(ask, LIVE_EVERY);
   };
@@ -28,15 +28,15 @@ function drawLive(target, status) {
 function liveRun(run) {
   const { step } = run;
   const rate = step && step.rate > 0 ? `${compact(step.rate)}/s` : "";
-  const left = step && step.total && step.rate > 0 ? `${duration((step.total - step.done) / step.rate)} left` : "";
-  const jobs = run.jobs ? `${run.jobs.done} of ${run.jobs.total} results` : "";
-  const parts = [jobs, step && `${step.name}${step.total ? ` ${step.done.toLocaleString("en")}/${step.total.toLocaleString("en")}` : ` ${step.done.toLocaleString("en")}`}`, rate, left].filter(Boolean);
+  const left = step && step.total && step.rate > 0 ? t("{time} left", { time: duration((step.total - step.done) / step.rate) }) : "";
+  const jobs = run.jobs ? t("{done} of {total} results", run.jobs) : "";
+  const parts = [jobs, step && `${told(step.name)}${step.total ? ` ${step.done.toLocaleString("en")}/${step.total.toLocaleString("en")}` : ` ${step.done.toLocaleString("en")}`}`, rate, left].filter(Boolean);
   const share = step && step.total ? step.done / step.total : 0;
   return h(
     "div",
     { class: `live-line ${run.state}` },
-    h("span", { class: "live-state" }, { running: "Running", done: "Finished", stalled: "No news" }[run.state] || run.state),
+    h("span", { class: "live-state" }, t({ running: word("Running"), done: word("Finished"), stalled: word("No news") }[run.state] || run.state)),
     h("span", {}, data(parts.join(" · "))),
-    run.state === "running" && h("progress", { max: "1", value: share, "aria-label": "Progress of the step" }),
+    run.state === "running" && h("progress", { max: "1", value: share, "aria-label": t("Progress of the step") }),
   );
 }

@@ -1,11 +1,16 @@
 // Views by the part of the address after #, the menu, the theme, the language.
 
 const VIEWS = [
-  ["", word("Overview"), () => true],
+  ["", word("Overview"), () => !onlyPublished()],
   ["compare", word("Compare"), () => DATA.pairs > 0],
-  ["results", word("Results"), () => true],
+  ["results", word("Results"), () => !onlyPublished()],
   ["published", word("Published"), () => DATA.published.length > 0],
 ];
+
+// Long published tables and nothing of one's own: there is one view.
+function onlyPublished() {
+  return !DATA.results.length && DATA.published.length > 0;
+}
 
 function go(hash) {
   location.hash = hash;
@@ -17,19 +22,32 @@ function route() {
   return { name, argument, params: new URLSearchParams(query || "") };
 }
 
+let turns = 0; // views that were chosen so far: whoever waits for data draws only if its own is still the last
+
+// What a view must have before it can be drawn, all at once; most have it already.
+const NEEDS = {
+  benchmark: (argument) => BENCHMARKS[Number(argument)] && chunkOf(Number(argument)),
+  compare: () => unpack("pairs"),
+};
+
 async function show({ first = false } = {}) {
   const main = document.getElementById("main");
   const { name, argument, params } = route();
+  turns += 1;
+  const turn = turns;
   delete main.dataset.view;
   document.querySelectorAll("dialog[open]").forEach((dialog) => dialog.close());
   drawNav(name);
   try {
-    if (name === "benchmark" && BENCHMARKS[Number(argument)]) await benchmarkView(main, Number(argument), params);
-    else if (name === "compare") await compareView(main, params);
+    const needed = await NEEDS[name]?.(argument);
+    if (turn !== turns) return;
+    if (name === "benchmark" && needed) benchmarkView(main, Number(argument), params, needed);
+    else if (name === "compare") compareView(main, params, needed);
     else if (name === "results") resultsView(main, params);
-    else if (name === "published") publishedView(main);
+    else if (name === "published" || onlyPublished()) await publishedView(main);
     else overview(main);
   } catch (error) {
+    if (turn !== turns) return;
     replace(main, h("h1", {}, t("This view cannot be shown")), h("p", {}, String(error.message || error)));
     throw error;
   }

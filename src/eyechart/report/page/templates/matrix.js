@@ -35,7 +35,7 @@ function sortButton(key, label, hint, lower) {
   };
   return button([label, h("span", { class: "arrow", "aria-hidden": "true" }, arrow)], toggle, {
     class: "sort",
-    "aria-label": `Sort by ${hint}`,
+    "aria-label": t("Sort by {what}", { what: hint }),
     "data-sort": key,
   });
 }
@@ -47,20 +47,20 @@ function ariaSort(key, lower) {
 
 function matrixTable(models, columns, average) {
   const kinds = spansOf(columns.map((column) => BENCHMARKS[column.b].kind));
-  const heading = DATA.averages.find((part) => part.key === STATE.average).heading;
+  const heading = t(DATA.averages.find((part) => part.key === STATE.average).heading);
   return h(
     "table",
     { class: `matrix${STATE.shade ? " shade" : ""}` },
-    h("caption", { class: "offscreen" }, "Models by benchmarks"),
+    h("caption", { class: "offscreen" }, t("Models by benchmarks")),
     h(
       "thead",
       {},
-      kinds.length > 1 && h("tr", { class: "kinds" }, h("td"), h("td"), kinds.map(({ name, span }) => h("th", { colspan: span, scope: "colgroup" }, name))),
+      kinds.length > 1 && h("tr", { class: "kinds" }, h("td"), h("td"), kinds.map(({ name, span }) => h("th", { colspan: span, scope: "colgroup" }, told(name)))),
       h(
         "tr",
         {},
-        h("th", { scope: "col", class: "model", "aria-sort": ariaSort("model", true) }, sortButton("model", "Model", "model", true)),
-        h("th", { scope: "col", class: "average", "aria-sort": ariaSort("average", average.lower) }, h("span", { class: "dataset" }, heading), sortButton("average", `${average.used.length} sets`, heading, average.lower)),
+        h("th", { scope: "col", class: "model", "aria-sort": ariaSort("model", true) }, sortButton("model", t("Model"), t("Model"), true)),
+        h("th", { scope: "col", class: "average", "aria-sort": ariaSort("average", average.lower) }, h("span", { class: "dataset" }, heading), sortButton("average", t("{n} sets", { n: average.used.length }), heading, average.lower)),
         columns.map((column) => columnHead(column)),
       ),
     ),
@@ -74,7 +74,7 @@ function columnHead(column) {
   return h(
     "th",
     { scope: "col", "aria-sort": ariaSort(key, lowerIsBetter(column)) },
-    h("a", { class: "dataset", href: `#/benchmark/${column.b}` }, data(benchmark.label)),
+    h("a", { class: "dataset", href: `#/benchmark/${column.b}`, title: benchmark.spellings.join(", ") || null }, data(benchmark.label)),
     sortButton(key, benchmark.short[column.i], columnTitle(column), lowerIsBetter(column)),
   );
 }
@@ -107,11 +107,11 @@ function matrixCell(m, column) {
   const tied = (marks.tied || []).includes(m);
   const notes = [
     `${MODELS[m].label}, ${columnTitle(column)}: ${number(value, 2, percent)}`,
-    from !== null && `95 % interval ${range(from, to, 2, percent)}`,
-    best && "best",
-    tied && "not separable from the best",
-    result.differs.length > 0 && `not comparable: other ${result.differs.join(", ")}`,
-    result.fewer.length > 0 && `lost samples: ${result.fewer.join(", ")}`,
+    from !== null && t("95 % interval {range}", { range: range(from, to, 2, percent) }),
+    best && t("best"),
+    tied && t("not separable from the best"),
+    result.differs.length > 0 && t("not comparable: other {aspects}", { aspects: toldList(result.differs) }),
+    result.fewer.length > 0 && t("lost samples: {what}", { what: toldList(result.fewer) }),
     result.notices > 0 && count(result.notices, "warning"),
   ].filter(Boolean);
   return h(
@@ -122,8 +122,8 @@ function matrixCell(m, column) {
       style: { "--t": shade(value).toFixed(3) },
       on: { click: () => openResult(m, column.b) },
     },
-    h("span", { class: "number" }, number(value, 1, percent), (best || tied) && h("span", { class: "mark", role: "img", "aria-label": best ? "best" : "not separable from the best" }, best ? "●" : "○"), result.differs.length > 0 && h("span", { class: "mark", role: "img", "aria-label": `other ${result.differs.join(", ")}` }, "≠"), result.fewer.length > 0 && h("span", { class: "mark", role: "img", "aria-label": result.fewer.join(", ") }, "*")),
-    STATE.intervals && h("small", {}, from === null ? " " : `±${number((to - from) / 2, 1, percent)}`),
+    h("span", { class: "number" }, number(value, 1, percent), (best || tied) && h("span", { class: "mark", role: "img", "aria-label": best ? t("best") : t("not separable from the best") }, best ? "●" : "○"), result.differs.length > 0 && h("span", { class: "mark", role: "img", "aria-label": t("other {aspects}", { aspects: toldList(result.differs) }) }, "≠"), result.fewer.length > 0 && h("span", { class: "mark", role: "img", "aria-label": toldList(result.fewer) }, "*")),
+    STATE.intervals && h("small", {}, from === null ? " " : reach(value, from, to, 1, percent)),
   );
 }
 
@@ -157,7 +157,7 @@ function matrixGrid() {
     header: ["model", ...columns.map(columnTitle), heading],
     rows: models.map((m, r) => [MODELS[m].label, ...shown.map((column) => column[r])]),
     best,
-    note: [average.note, ...cautions(models, columns)].join(" "),
+    note: [averageNote(STATE.average, average, plain), ...cautions(models, columns)].join(" "),
   };
 }
 

@@ -3,15 +3,16 @@
 function overview(main) {
   const results = DATA.results.length;
   if (!results) {
-    replace(main, h("h1", {}, data(DATA.title)), h("p", { class: "empty" }, "No results yet."));
+    replace(main, h("h1", {}, data(DATA.title)), h("p", { class: "empty" }, t("No results yet.")));
     return;
   }
   replace(
     main,
     h("h1", {}, data(DATA.title)),
-    h("p", { class: "lead" }, `${count(MODELS.length, "model")}, ${count(BENCHMARKS.length, "benchmark")}, ${count(results, "result")}.`),
+    h("p", { class: "lead" }, t("{models}, {benchmarks}, {results}.", { models: count(MODELS.length, "model"), benchmarks: count(BENCHMARKS.length, "benchmark"), results: count(results, "result") })),
     notices(),
-    h("section", { "aria-labelledby": "matrix-title" }, h("h2", { id: "matrix-title", class: "offscreen" }, "Results"), toolbar(), h("div", { id: "matrix" })),
+    h("section", { "aria-labelledby": "matrix-title" }, h("h2", { id: "matrix-title", class: "offscreen" }, t("Results")), controls(), h("div", { id: "matrix" })),
+    mistakesSection(),
     h("section", { id: "scatter" }),
     languages(),
   );
@@ -22,28 +23,33 @@ function notices() {
   const fewer = DATA.results.filter((row) => row[6].length).length;
   const warnings = DATA.results.reduce((sum, row) => sum + row[5], 0);
   const other = DATA.results.filter((row) => row[7].length).length;
-  const heads = [fewer > 0 && `${count(fewer, "result")} with lost samples`, warnings > 0 && count(warnings, "warning"), other > 0 && `${count(other, "result")} not comparable`, DATA.notices.length > 0 && `${count(DATA.notices.length, "note")} on files`].filter(Boolean);
+  const heads = [fewer > 0 && t("{results} with lost samples", { results: count(fewer, "result") }), warnings > 0 && count(warnings, "warning"), other > 0 && t("{results} not comparable", { results: count(other, "result") }), DATA.notices.length > 0 && t("{notes} on files", { notes: count(DATA.notices.length, "note") })].filter(Boolean);
   const lines = [
-    fewer > 0 && h("li", {}, `${count(fewer, "result")} marked * ${fewer === 1 ? "is" : "are"} with lost samples, as some failed or were left out; `, h("a", { href: "#/results?only=fewer" }, "see which")),
-    warnings > 0 && h("li", {}, `${count(warnings, "warning")}; `, h("a", { href: "#/results?only=warnings" }, "read them")),
-    other > 0 && h("li", {}, `${count(other, "result")} marked ≠ used other data, prompts or task versions than the best of the column: do not compare them with it.`),
-    ...DATA.notices.map((text) => h("li", {}, data(text))),
+    fewer > 0 && h("li", {}, tNodes("{results} marked *: with lost samples, as some failed or were left out; {link}", { results: count(fewer, "result"), link: h("a", { href: "#/results?only=fewer" }, t("see which")) })),
+    warnings > 0 && h("li", {}, tNodes("{warnings}; {link}", { warnings: count(warnings, "warning"), link: h("a", { href: "#/results?only=warnings" }, t("read them")) })),
+    other > 0 && h("li", {}, t("{results} marked ≠: other data, prompts or task versions than the best of the column. Do not compare them with it.", { results: count(other, "result") })),
+    ...DATA.notices.map((text) => h("li", {}, data(told(text)))),
   ].filter(Boolean);
   return lines.length > 0 && h("details", { class: "notices" }, h("summary", {}, heads.join(" · ")), h("ul", {}, lines));
 }
 
+// On a phone the table comes first: what chooses its rows and columns is folded away.
+function controls() {
+  return h("details", { class: "controls", open: !matchMedia("(max-width: 640px)").matches }, h("summary", {}, t("Filter, columns, copy")), toolbar());
+}
+
 function toolbar() {
-  const metric = select("Metric", [["", "primary metrics"], ...METRICS.map((name) => [name, name])], STATE.metric, (value) => change({ metric: value }));
-  const average = select("Average", DATA.averages.map((part) => [part.key, part.heading]), STATE.average, (value) => change({ average: value, sort: { key: "average", best: true } }));
+  const metric = select(t("Metric"), [["", t("primary metrics")], ...METRICS.map((name) => [name, name])], STATE.metric, (value) => change({ metric: value }));
+  const average = select(t("Average"), DATA.averages.map((part) => [part.key, t(part.heading)]), STATE.average, (value) => change({ average: value, sort: { key: "average", best: true } }));
   return h(
     "div",
     { class: "toolbar" },
-    search("Filter models", STATE.query, (query) => change({ query })),
+    search(t("Filter models"), STATE.query, (query) => change({ query })),
     metric,
     average,
-    picker("Models", MODELS.map((model) => [model.label, model.label]), "hiddenModels"),
-    picker("Benchmarks", BENCHMARKS.map((part) => [part.label + part.task, `${part.label} · ${part.kind}`]), "hiddenBenchmarks"),
-    h("div", { class: "checks" }, checkbox("Intervals", STATE.intervals, (intervals) => change({ intervals })), checkbox("Shading", STATE.shade, (shade) => change({ shade }))),
+    picker(t("Models"), MODELS.map((model) => [model.label, model.label]), "hiddenModels"),
+    picker(t("Benchmarks"), BENCHMARKS.map((part) => [part.label + part.task, `${part.label} · ${told(part.kind)}`]), "hiddenBenchmarks"),
+    h("div", { class: "checks" }, checkbox(t("Intervals"), STATE.intervals, (intervals) => change({ intervals })), checkbox(t("Shading"), STATE.shade, (shade) => change({ shade }))),
     copyMenu(matrixGrid),
   );
 }
@@ -65,7 +71,7 @@ function picker(title, options, key) {
   };
   const label = () => replace(summary, title, " ", h("span", { class: "hint" }, `${options.length - STATE[key].length}/${options.length}`));
   label();
-  fill(list, [h("div", { class: "picker-all" }, button("All", () => all(true), { class: "quiet" }), button("None", () => all(false), { class: "quiet" })), boxes]);
+  fill(list, [h("div", { class: "picker-all" }, button(t("All"), () => all(true), { class: "quiet" }), button(t("None"), () => all(false), { class: "quiet" })), boxes]);
   return h("details", { class: "picker" }, summary, list);
 }
 
@@ -84,11 +90,11 @@ function drawOverview({ focus = "" } = {}) {
   const average = averageOf(models, columns, STATE.average);
   average.byModel = new Map(models.map((m, j) => [m, average.values[j]]));
   const sorted = sortedModels(models, columns, average);
-  const empty = !models.length ? "No model fits the filter." : !columns.length ? "No benchmark is chosen." : "";
+  const empty = !models.length ? t("No model fits the filter.") : !columns.length ? t("No benchmark is chosen.") : "";
   replace(
     target,
-    empty ? h("p", { class: "empty" }, empty) : h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Models by benchmarks" }, matrixTable(sorted, columns, average)),
-    h("p", { class: "note" }, average.note),
+    empty ? h("p", { class: "empty" }, empty) : h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": t("Models by benchmarks") }, matrixTable(sorted, columns, average)),
+    h("p", { class: "note" }, averageNote(STATE.average, average, t)),
     legend(columns),
   );
   if (!empty) target.firstElementChild.scrollLeft = scrolled;
@@ -101,32 +107,33 @@ function legend(columns) {
   return h(
     "ul",
     { class: "legend" },
-    h("li", {}, h("span", { class: "mark" }, "●"), " best of the column"),
-    ways.has("paired") && h("li", {}, h("span", { class: "mark" }, "○"), " not separable from the best (paired test on the same samples, 95 %, Holm over the column)"),
-    ways.has("overlap") && h("li", {}, h("span", { class: "mark" }, "○"), " where there are no samples to pair: the interval reaches that of the best"),
-    h("li", {}, "± half of the 95 % interval"),
-    columns.some(lowerIsBetter) && h("li", {}, "↓ lower is better"),
-    columns.some((column) => modelsOf(column.b).some((m) => resultOf(m, column.b).fewer.length)) && h("li", {}, h("span", { class: "mark" }, "*"), " with lost samples"),
-    h("li", {}, "A cell opens its metrics, settings and the command to repeat it."),
+    h("li", {}, h("span", { class: "mark" }, "●"), " ", t("best of the column")),
+    ways.has("paired") && h("li", {}, h("span", { class: "mark" }, "○"), " ", t("not separable from the best (paired test on the same samples, 95 %, Holm over the column)")),
+    ways.has("overlap") && h("li", {}, h("span", { class: "mark" }, "○"), " ", t("where there are no samples to pair: the interval reaches that of the best")),
+    h("li", {}, t("± or − +: how far the 95 % interval reaches")),
+    columns.some(lowerIsBetter) && h("li", {}, t("↓ lower is better")),
+    columns.some((column) => modelsOf(column.b).some((m) => resultOf(m, column.b).fewer.length)) && h("li", {}, h("span", { class: "mark" }, "*"), " ", t("with lost samples")),
+    h("li", {}, t("A cell opens its metrics, settings and the command to repeat it.")),
   );
 }
 
 // ------------------------------------------------------------------------------------------------ scatter
 
 const AXES = [
-  ["parameters", "parameters", true],
-  ["image_size", "image size in pixels", false],
-  ["throughput", "images per second", true],
+  ["parameters", word("parameters"), true],
+  ["image_size", word("image size in pixels"), false],
+  ["throughput", word("images per second"), true],
 ];
 
 function drawScatter(models, columns, average) {
   const target = document.getElementById("scatter");
-  const usable = AXES.filter(([key]) => MODELS.filter((model) => model[key]).length > 1);
+  const usable = AXES.filter(([key]) => new Set(MODELS.map((model) => model[key]).filter(Boolean)).size > 1);
   if (!usable.length) return;
-  const [key, xLabel, log] = usable.find(([name]) => name === STATE.scatterX) || usable[0];
+  const [key, xWord, log] = usable.find(([name]) => name === STATE.scatterX) || usable[0];
+  const xLabel = t(xWord);
   const column = columns.find((part) => `${part.b}/${part.i}` === STATE.scatterY);
   const percent = column ? columnPercent(column) : STATE.average !== "rank";
-  const yLabel = column ? columnTitle(column) : DATA.averages.find((part) => part.key === STATE.average).heading;
+  const yLabel = column ? columnTitle(column) : t(DATA.averages.find((part) => part.key === STATE.average).heading);
   const points = models
     .filter((m) => MODELS[m][key])
     .map((m) => {
@@ -137,14 +144,14 @@ function drawScatter(models, columns, average) {
     .filter((point) => point.y !== null && point.y !== undefined);
   replace(
     target,
-    h("h2", {}, "Quality against cost"),
+    h("h2", {}, t("Quality against cost")),
     h(
       "div",
       { class: "toolbar" },
-      select("Across", usable.map(([name, text]) => [name, text]), key, (value) => change({ scatterX: value })),
-      select("Up", [["average", "average"], ...columns.map((part) => [`${part.b}/${part.i}`, columnTitle(part)])], STATE.scatterY, (value) => change({ scatterY: value })),
+      select(t("Across"), usable.map(([name, text]) => [name, t(text)]), key, (value) => change({ scatterX: value })),
+      select(t("Up"), [["average", t("average")], ...columns.map((part) => [`${part.b}/${part.i}`, columnTitle(part)])], STATE.scatterY, (value) => change({ scatterY: value })),
     ),
-    points.length ? scatter(`${yLabel} against ${xLabel}`, points, { xLabel, yLabel, percent, log }) : h("p", { class: "empty" }, "No shown model has both."),
+    points.length ? scatter(t("{y} against {x}", { y: yLabel, x: xLabel }), points, { xLabel, yLabel, percent, log }) : h("p", { class: "empty" }, t("No shown model has both.")),
   );
 }
 
@@ -158,7 +165,7 @@ function languages() {
     groups.get(key).push(b);
   });
   const several = [...groups.values()].filter((group) => group.length > 1);
-  return several.length > 0 && h("section", {}, h("h2", {}, "Languages"), several.map(languageTable));
+  return several.length > 0 && h("section", {}, h("h2", {}, t("Languages")), several.map(languageTable));
 }
 
 function languageTable(group) {
@@ -171,11 +178,11 @@ function languageTable(group) {
     h("h3", {}, data(first.dataset), h("span", { class: "hint" }, ` ${first.short[first.primary[0]]}`)),
     h(
       "div",
-      { class: "scroll", tabindex: "0", role: "region", "aria-label": `${first.dataset} by language` },
+      { class: "scroll", tabindex: "0", role: "region", "aria-label": t("{dataset} by language", { dataset: first.dataset }) },
       h(
         "table",
         { class: "matrix languages" },
-        h("thead", {}, h("tr", {}, h("th", { scope: "col", class: "model" }, "Model"), columns.map((column) => h("th", { scope: "col" }, h("a", { class: "dataset", href: `#/benchmark/${column.b}` }, BENCHMARKS[column.b].language))), columns.length > 1 && h("th", { scope: "col" }, "lowest to highest"))),
+        h("thead", {}, h("tr", {}, h("th", { scope: "col", class: "model" }, t("Model")), columns.map((column) => h("th", { scope: "col" }, h("a", { class: "dataset", href: `#/benchmark/${column.b}` }, BENCHMARKS[column.b].language))), columns.length > 1 && h("th", { scope: "col" }, t("lowest to highest")))),
         h("tbody", {}, models.map((m) => h("tr", {}, h("th", { scope: "row", class: "model" }, data(MODELS[m].name), h("small", {}, data(MODELS[m].pretrained || " "))), columns.map((column) => matrixCell(m, column)), h("td", { class: "spread" }, spread(m, columns))))),
       ),
     ),

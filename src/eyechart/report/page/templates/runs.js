@@ -16,26 +16,26 @@ function resultsView(main, params) {
     });
     const shown = state.all ? rows : rows.slice(0, RESULTS_SHOWN);
     replace(body, shown.map((row) => resultRow(row)));
-    replace(summary, `${count(rows.length, "result")}.`);
-    replace(more, rows.length > shown.length && button(`Show all ${rows.length}`, () => { state.all = true; draw(); }));
+    replace(summary, t("{count}.", { count: count(rows.length, "result") }));
+    replace(more, rows.length > shown.length && button(t("Show all {n}", { n: rows.length }), () => { state.all = true; draw(); }));
   };
   const update = (values) => { Object.assign(state, values); draw(); };
   const card = h("div", {});
   const drawCard = () => replace(card, state.model !== "" && modelCard(Number(state.model)));
   replace(
     main,
-    h("h1", {}, "Results"),
-    h("p", { class: "lead" }, "Every number with its settings, and the command to repeat it."),
+    h("h1", {}, t("Results")),
+    h("p", { class: "lead" }, t("Every number with its settings, and the command to repeat it.")),
     h(
       "div",
       { class: "toolbar" },
-      search("Filter results", "", (query) => update({ query })),
-      select("Model", [["", "all models"], ...MODELS.map((model, m) => [m, model.label])], state.model, (model) => { update({ model }); drawCard(); }),
-      select("Only", [["", "everything"], ["fewer", "with lost samples"], ["warnings", "with warnings"]], state.only, (only) => update({ only })),
+      search(t("Filter results"), "", (query) => update({ query })),
+      select(t("Model"), [["", t("all models")], ...MODELS.map((model, m) => [m, model.label])], state.model, (model) => { update({ model }); drawCard(); }),
+      select(t("Only"), [["", t("everything")], ["fewer", t("with lost samples")], ["warnings", t("with warnings")]], state.only, (only) => update({ only })),
     ),
     card,
     summary,
-    h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Results" }, h("table", { class: "plain-table numbers results" }, h("thead", {}, h("tr", {}, ["Benchmark", "Model", "Value", "95 % interval", "Warnings", "Missing", ""].map((text) => h("th", { scope: "col", class: text === "Model" ? "text" : null }, text || h("span", { class: "offscreen" }, "Open"))))), body)),
+    h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": t("Results") }, h("table", { class: "plain-table numbers results" }, h("thead", {}, h("tr", {}, [t("Benchmark"), t("Model"), t("Value"), t("95 % interval"), t("Warnings"), t("Missing"), ""].map((text, k) => h("th", { scope: "col", class: k === 1 ? "text" : null }, text || h("span", { class: "offscreen" }, t("Open")))))), body)),
     more,
   );
   draw();
@@ -54,14 +54,14 @@ function resultRow([m, b, values, low, high, notices, fewer]) {
     h("td", {}, number(values[i], 2, percent)),
     h("td", {}, range(low[i], high[i], 2, percent) || "–"),
     h("td", {}, notices || "–"),
-    h("td", {}, fewer.join(", ") || "–"),
-    h("td", {}, button("Details", () => openResult(m, b), { class: "quiet", "aria-label": `Details of ${MODELS[m].label} on ${benchmark.label}` })),
+    h("td", {}, toldList(fewer) || "–"),
+    h("td", {}, button(t("Details"), () => openResult(m, b), { class: "quiet", "aria-label": t("Details of {model} on {benchmark}", { model: MODELS[m].label, benchmark: benchmark.label }) })),
   );
 }
 
 function modelCard(m) {
   const model = MODELS[m];
-  return h("section", { class: "model-card" }, h("h2", {}, data(model.name)), facts([["Pretrained", model.pretrained], ["Family", model.family], ["Parameters", model.parameters && compact(model.parameters)], ["Image size", model.image_size], ["Images per second", model.throughput], ["Results by", model.origin]]));
+  return h("section", { class: "model-card" }, h("h2", {}, data(model.name)), facts([[t("Pretrained"), model.pretrained], [t("Family"), model.family], [t("Parameters"), model.parameters && compact(model.parameters)], [t("Image size"), model.image_size], [t("Images per second"), model.throughput], [t("Results by"), model.origin]]));
 }
 
 function facts(pairs) {
@@ -70,7 +70,9 @@ function facts(pairs) {
 }
 
 async function openResult(m, b) {
+  const turn = turns;
   const chunk = await chunkOf(b);
+  if (turn !== turns) return;
   const benchmark = BENCHMARKS[b];
   const result = resultOf(m, b);
   const described = chunk.results[m];
@@ -79,36 +81,36 @@ async function openResult(m, b) {
   const reachable = benchmark.reachable.some((value) => value !== null);
   openDialog(
     [data(MODELS[m].label), " on ", data(benchmark.label)],
-    result.differs.length > 0 && h("p", { class: "warning" }, `Not comparable with the best of its column: other ${result.differs.join(", ")}.`),
-    result.fewer.length > 0 && h("p", { class: "warning" }, `With lost samples: ${result.fewer.join(", ")}.`),
-    h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Metrics" }, h(
+    result.differs.length > 0 && h("p", { class: "warning" }, t("Not comparable with the best of its column: other {list}.", { list: toldList(result.differs) })),
+    result.fewer.length > 0 && h("p", { class: "warning" }, t("With lost samples: {list}.", { list: toldList(result.fewer) })),
+    h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": t("Metrics") }, h(
       "table",
       { class: "plain-table numbers" },
-      h("thead", {}, h("tr", {}, ["Metric", "Value", "95 % interval", "Chance", ...(reachable ? ["Best reachable"] : [])].map((text) => h("th", { scope: "col" }, text)))),
+      h("thead", {}, h("tr", {}, [t("Metric"), t("Value"), t("95 % interval"), t("Chance"), ...(reachable ? [t("Best reachable")] : [])].map((text) => h("th", { scope: "col" }, text)))),
       h("tbody", {}, rows.map(({ name, i }) => h("tr", {}, h("th", { scope: "row" }, data(name), lowerIsBetter({ b, i }) && " ↓"), h("td", {}, h("b", {}, number(result.values[i], 2, columnPercent({ b, i })))), h("td", {}, range(result.low[i], result.high[i], 2, columnPercent({ b, i })) || "–"), [benchmark.chance, ...(reachable ? [benchmark.reachable] : [])].map((levels) => h("td", {}, number(levels[i], 2, columnPercent({ b, i })) || "–"))))),
     )),
-    described.judges.length > 0 && [h("h3", {}, "Judges and tokens"), h("ul", {}, described.judges.map((line) => h("li", {}, data(line))))],
-    provenance.command && [h("h3", {}, "To repeat it"), h("div", { class: "command-box" }, h("code", { class: "command", tabindex: "0" }, data(String(provenance.command))), button("Copy", () => copyText(String(provenance.command), "Command"), { class: "quiet", "aria-label": "Copy the command" }))],
-    h("h3", {}, "Where it came from"),
+    described.judges.length > 0 && [h("h3", {}, t("Judges and tokens")), h("ul", {}, described.judges.map((line) => h("li", {}, data(told(line)))))],
+    provenance.command && [h("h3", {}, t("To repeat it")), h("div", { class: "command-box" }, h("code", { class: "command", tabindex: "0" }, data(String(provenance.command))), button(t("Copy"), () => copyText(String(provenance.command), t("Command")), { class: "quiet", "aria-label": t("Copy the command") }))],
+    h("h3", {}, t("Where it came from")),
     facts([
-      ["Samples", Object.entries(counts).map(([name, n]) => `${n} ${name}`).join(", ")],
-      ["Split", source.split],
-      ["Data", source.source],
-      ["Data fingerprint", source.fingerprint],
-      ["Prompts", source.prompts_digest ?? source.templates_digest],
-      ["Precision", card.precision ?? provenance.precision],
-      ["Weights", card.weights_digest],
-      ["Parameters", card.parameters && compact(card.parameters)],
-      ["Device", provenance.device],
-      ["Seconds", provenance.seconds],
-      ["Date", provenance.date],
-      ["Versions", provenance.versions && Object.entries(provenance.versions).map(([name, version]) => `${name} ${version}`).join(", ")],
+      [t("Samples"), Object.entries(counts).map(([name, n]) => `${n} ${t(name)}`).join(t(", "))],
+      [t("Split"), source.split],
+      [t("Data"), source.source],
+      [t("Data fingerprint"), source.fingerprint],
+      [t("Prompts"), source.prompts_digest ?? source.templates_digest],
+      [t("Precision"), card.precision ?? provenance.precision],
+      [t("Weights"), card.weights_digest],
+      [t("Parameters"), card.parameters && compact(card.parameters)],
+      [t("Device"), provenance.device],
+      [t("Seconds"), provenance.seconds],
+      [t("Date"), provenance.date],
+      [t("Versions"), provenance.versions && Object.entries(provenance.versions).map(([name, version]) => `${name} ${version}`).join(", ")],
       ["Python", provenance.python],
-      ["Platform", provenance.platform],
-      ["Job", job.digest],
-      ["Result file", described.file],
+      [t("Platform"), provenance.platform],
+      [t("Job"), job.digest],
+      [t("Result file"), described.file],
     ]),
     incidents(described),
-    h("p", {}, h("a", { href: `#/benchmark/${b}?model=${m}`, on: { click: () => document.querySelector("dialog[open]")?.close() } }, "Open the benchmark")),
+    h("p", {}, h("a", { href: `#/benchmark/${b}?model=${m}`, on: { click: () => document.querySelector("dialog[open]")?.close() } }, t("Open the benchmark"))),
   );
 }

@@ -51,31 +51,31 @@ function samplesSection(view) {
     const shown = found.slice(state.page * PAGE, (state.page + 1) * PAGE);
     replace(list, shown.map((i) => sampleCard(view, access, i, found)));
     replace(summary, samplesNote(chunk, found.length));
-    replace(cellNote, state.cell && cellText(chunk, state.cell), state.cell && button("Clear", () => { state.cell = null; draw(); }, { class: "quiet" }));
+    replace(cellNote, state.cell && cellText(chunk, state.cell), state.cell && button(t("Clear"), () => { state.cell = null; draw(); }, { class: "quiet" }));
     const turn = (step) => () => { state.page += step; draw(); list.scrollIntoView({ block: "nearest" }); };
     replace(
       pager,
       pages > 1 && [
-        button("Previous", turn(-1), { disabled: state.page === 0 }),
-        h("span", {}, `Page ${state.page + 1} of ${pages}`),
-        button("Next", turn(1), { disabled: state.page === pages - 1 }),
+        button(t("Previous"), turn(-1), { disabled: state.page === 0 }),
+        h("span", {}, t("Page {page} of {pages}", { page: state.page + 1, pages })),
+        button(t("Next"), turn(1), { disabled: state.page === pages - 1 }),
       ],
     );
   };
-  view.list = { state, draw, section: null };
+  view.list = { state, draw, section: null, open: (i) => i < access.count && openSample(view, access, i, filterSamples(view, access, state)) };
   const others = chunk.samples.models.filter((m) => m !== view.m);
   const update = (values) => { Object.assign(state, values, { page: 0 }); draw(); };
   const section = h(
     "section",
     { class: "samples" },
-    h("h2", { tabindex: "-1" }, "Samples"),
+    h("h2", { tabindex: "-1" }, t("Samples")),
     h(
       "div",
       { class: "toolbar" },
-      search("Search samples", "", (query) => update({ query })),
-      select("Show", sampleFilters(chunk, others), state.show, (show) => update({ show })),
-      chunk.form === "ranking" && select("Query", [["", "texts and images"], ["text", "texts"], ["image", "images"]], "", (direction) => update({ direction })),
-      others.length > 0 && select("Against", [["", "no other model"], ...others.map((m) => [m, MODELS[m].label])], "", (other) => update({ other })),
+      search(t("Search samples"), "", (query) => update({ query })),
+      select(t("Show"), sampleFilters(chunk, others), state.show, (show) => update({ show })),
+      chunk.form === "ranking" && select(t("Query"), [["", t("texts and images")], ["text", t("texts")], ["image", t("images")]], "", (direction) => update({ direction })),
+      others.length > 0 && select(t("Against"), [["", t("no other model")], ...others.map((m) => [m, MODELS[m].label])], "", (other) => update({ other })),
     ),
     cellNote,
     summary,
@@ -88,10 +88,10 @@ function samplesSection(view) {
 }
 
 function sampleFilters(chunk, others) {
-  const found = [["wrong", "mistakes"], ["all", "everything"]];
-  if (chunk.form !== "labels") found.push(["right", "right answers"]);
-  if (chunk.form === "question") found.push(["unjudged", "answers that could not be read"]);
-  if (others.length) found.push(["everyone", "what every model gets wrong"], ["alone", "what only this model gets wrong"]);
+  const found = [["wrong", t("mistakes")], ["all", t("everything")]];
+  if (chunk.form !== "labels") found.push(["right", t("right answers")]);
+  if (chunk.form === "question") found.push(["unjudged", t("answers that could not be read")]);
+  if (others.length) found.push(["everyone", t("what every model gets wrong")], ["alone", t("what only this model gets wrong")]);
   return found;
 }
 
@@ -130,14 +130,19 @@ function filterSamples(view, access, state) {
 
 function samplesNote(chunk, found) {
   const { samples } = chunk;
-  const cut = samples.total > samples.ids.length ? ` The page lists the ${samples.ids.length.toLocaleString("en")} most missed of ${samples.total.toLocaleString("en")}; all numbers are of all.` : "";
-  const only = chunk.form === "labels" ? " Of several labels, the worst mistakes are listed." : "";
-  return `${count(found, "sample")}.${only}${cut}`;
+  const parts = [
+    t("{count}.", { count: count(found, "sample") }),
+    chunk.form === "labels" && t("Of several labels, the worst mistakes are listed."),
+    samples.total > samples.ids.length && t("The page lists the {n} most missed of {total}; all numbers are of all.", { n: samples.ids.length.toLocaleString("en"), total: samples.total.toLocaleString("en") }),
+  ];
+  return parts.filter(Boolean).join(" ");
 }
 
 function cellText(chunk, cell) {
-  if (cell.prediction === null) return ["Class ", data(className(chunk, cell.label)), ". "];
-  return [data(className(chunk, cell.label)), cell.label === cell.prediction ? " recognised. " : [" taken for ", data(className(chunk, cell.prediction)), ". "]];
+  const label = data(className(chunk, cell.label));
+  if (cell.prediction === null) return tNodes("Class {label}. ", { label });
+  if (cell.label === cell.prediction) return tNodes("{label} recognised. ", { label });
+  return tNodes("{label} taken for {prediction}. ", { label, prediction: data(className(chunk, cell.prediction)) });
 }
 
 // Show the samples of one cell of the confusion matrix, or of one class.

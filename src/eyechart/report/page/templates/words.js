@@ -1,12 +1,12 @@
 // Words in the reader's language. The English text is the key; what has no translation stays English.
-// Data (names of models, classes, files) never goes through t().
+// Data (names of models, classes, files) never goes through here.
 
 const WORDS = JSON.parse(document.getElementById("words").textContent);
 const LANGUAGES = { en: { code: "en", name: "English", other: "zh" }, zh: { code: "zh-Hans", name: "中文", other: "en" } };
 
 // t("Theme: {name}", { name: "Dark" }): called when a view is drawn, as the language may change.
 function t(text, values = {}) {
-  return wordsFor(text).replace(/\{(\w+)\}/g, (whole, name) => (name in values ? String(values[name]) : whole));
+  return plain(wordsFor(text), values);
 }
 
 // The same with nodes as values: a list for h().
@@ -21,8 +21,38 @@ function word(text) {
   return text;
 }
 
+// In English whatever the reader's language is: for tables that are copied.
+function plain(text, values = {}) {
+  return text.replace(/\{(\w+)\}/g, (whole, name) => (name in values ? String(values[name]) : whole));
+}
+
 function wordsFor(text) {
-  return (STATE.language === "zh" && WORDS[text]) || text;
+  return (STATE.language === "zh" && WORDS.page[text]) || text;
+}
+
+// A sentence that was written when the page was made, values and all: it is known by its shape.
+function told(text) {
+  if (STATE.language === "en") return text;
+  for (const { shape, words } of shapes()) {
+    const found = shape.exec(text);
+    if (found) return words.replace(/\{(\w+)(\|t)?\}/g, (_, name, deep) => (deep ? told(found.groups[name]) : found.groups[name]));
+  }
+  return t(text);
+}
+
+function toldList(texts) {
+  return texts.map(told).join(t(", "));
+}
+
+let knownShapes = null;
+function shapes() {
+  knownShapes ??= Object.entries(WORDS.notes)
+    .sort(([a], [b]) => b.replace(/\{\w+\}/g, "").length - a.replace(/\{\w+\}/g, "").length)
+    .map(([text, words]) => {
+      const parts = text.split(/\{(\w+)\}/).map((part, i) => (i % 2 ? `(?<${part}>.+?)` : part.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")));
+      return { shape: new RegExp(`^${parts.join("")}$`, "s"), words };
+    });
+  return knownShapes;
 }
 
 function count(value, noun) {

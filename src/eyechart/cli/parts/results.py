@@ -16,12 +16,28 @@ if TYPE_CHECKING:
     from eyechart.report.table import ResultTable
 
 SHOWN = 5
+FOLDER = "results/"
+"""Where `eyechart.outputs` puts results; its import would take the whole of the datasets along."""
+REFERENCES = ("clip_benchmark", "internvl", "open_clip")
+"""Published numbers that ship with the package, for the help; reading them is what checks a name."""
+
+
+def named_or_default(files: Sequence[str]) -> list[str]:
+    """Return the files and folders that were named; if none were, the folder where `eval` puts results."""
+    if files or not Path(FOLDER).is_dir():
+        return list(files)
+    write_message(f"reading {FOLDER}\n", sys.stderr)
+    return [FOLDER]
 
 
 def load(arguments: Sequence[str]) -> Loaded:
     """Read results and say on the error stream which files were left out."""
     from eyechart.report.load import load_results
 
+    if not arguments:
+        raise UsageError(
+            f"No results are named, and there is no folder {FOLDER} here.", advice="Name files or folders."
+        )
     loaded = load_results(arguments)
     for skipped in loaded.skipped[:SHOWN]:
         write_message(f"left out: {skipped.reason}\n", sys.stderr)

@@ -6,9 +6,15 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Protocol, TextIO, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Protocol, TextIO, TypeVar
 
-from eyechart.io.terminal import make_console, visible, write_message
+from eyechart.io.stopwatch import JobClock, duration
+from eyechart.io.terminal import make_console, visible, wrap, write_message
+from eyechart.io.translate import translate
+
+if TYPE_CHECKING:
+    from rich.progress import Task
 
 T = TypeVar("T")
 
@@ -60,7 +66,7 @@ class NoProgress:
 
 class _PlainBar:
     def __init__(self, name: str, total: int | None, stream: TextIO) -> None:
-        self.name, self.total, self.stream = name, total, stream
+        self.name, self.total, self.stream = translate(name), total, stream
         self.done = 0
         self.start = self.last = time.monotonic()
 
@@ -72,11 +78,15 @@ class _PlainBar:
             self.write(now)
 
     def write(self, now: float) -> None:
-        seconds = max(now - self.start, 1e-9)
-        rate = self.done / seconds
+        rate = self.done / max(now - self.start, 1e-9)
         of = f"/{self.total}" if self.total else ""
-        left = f", {(self.total - self.done) / rate:.0f} s left" if self.total and rate else ""
+        left = f", {duration((self.total - self.done) / rate)} left" if self.total and rate else ""
         write_message(f"{self.name}: {self.done}{of}, {rate:.1f}/s{left}\n", self.stream)
+
+    def finish(self) -> None:
+        seconds = max(time.monotonic() - self.start, 1e-9)
+        took = f"in {duration(seconds)}, {self.done / seconds:.1f}/s"
+        write_message(f"{self.name}: {self.done} {took}\n", self.stream)
 
 
 class PlainProgress:
@@ -90,7 +100,7 @@ class PlainProgress:
         """Show the step as lines with count, rate and time left."""
         bar = _PlainBar(name, total, self.stream)
         yield bar
-        bar.write(time.monotonic())
+        bar.finish()
 
     def say(self, line: str) -> None:
         """Write the line."""
@@ -98,45 +108,71 @@ class PlainProgress:
 
 
 class RichProgress:
-    """Bars with rate and time left, for a terminal."""
+    """Bars with rate and time left, for a terminal; below them one for all jobs of the run."""
 
-    def __init__(self) -> None:
+    def __init__(self, jobs: JobClock | None = None) -> None:
         self.console = make_console(stderr=True)
+        self.jobs = jobs
 
     @contextmanager
     def step(self, name: str, total: int | None) -> Iterator[Bar]:
-        """Show a bar while the block runs."""
+        """Show a bar while the block runs. One that is done stays, full and with the time it took."""
         from rich import progress as rich
+        from rich.table import Column
         from rich.text import Text
 
-        class Rate(rich.ProgressColumn):
+        class State(rich.ProgressColumn):
             def render(self, task: rich.Task) -> Text:
-                return Text(f"{task.finished_speed or task.speed or 0:.0f}/s", style="progress.data.speed")
+                return Text(task.fields.get("state", _state)(task), style="progress.data.speed")
 
         columns = (
-            rich.TextColumn("{task.description:32}", markup=False),
-            rich.BarColumn(),
-            rich.MofNCompleteColumn(),
-            Rate(),
-            rich.TimeRemainingColumn(elapsed_when_finished=True),
+            rich.TextColumn("{task.description}", markup=False, table_column=Column(min_width=24, overflow="fold")),
+            rich.BarColumn(bar_width=16),
+            State(table_column=Column(no_wrap=True)),
         )
+        jobs = self.jobs
         with rich.Progress(*columns, console=self.console) as progress:
-            task = progress.add_task(visible(name), total=total)
+            task = progress.add_task(visible(translate(name)), total=total)
+            if jobs is not None and jobs.total > 1:
+                every = progress.add_task(
+                    translate("all jobs"), total=jobs.total, completed=jobs.done, state=partial(_all, jobs)
+                )
 
             class Live:
                 def advance(self, count: int = 1) -> None:
                     progress.advance(task, count)
 
-            yield Live()
+            try:
+                yield Live()
+                progress.update(task, total=progress.tasks[0].completed)
+            finally:
+                if jobs is not None and jobs.total > 1:
+                    progress.remove_task(every)
 
     def say(self, line: str) -> None:
         """Print the line above the bars."""
-        self.console.print(line)
+        for part in wrap(visible(translate(line)), self.console.width, indent="    "):
+            self.console.print(part, soft_wrap=True)
 
 
-def choose_progress(*, quiet: bool, stream: TextIO | None = None) -> Progress:
+def _state(task: Task) -> str:
+    if task.finished:
+        return f"100 %  {task.completed:.0f} in {duration(task.finished_time or 0)}"
+    rate = f"{task.speed or 0:.0f}/s"
+    if task.total is None:
+        return f"{task.completed:.0f}  {rate}"
+    left = "" if task.time_remaining is None else f"  {translate(f'{duration(task.time_remaining)} left')}"
+    return f"{task.percentage:3.0f} %  {task.completed:.0f}/{task.total:.0f}  {rate}{left}"
+
+
+def _all(jobs: JobClock, _: object) -> str:
+    left = "" if jobs.left is None else f"  {translate(f'about {duration(jobs.left)} left')}"
+    return translate(f"{jobs.done}/{jobs.total} done") + left
+
+
+def choose_progress(*, quiet: bool, stream: TextIO | None = None, jobs: JobClock | None = None) -> Progress:
     """Return what fits the place: nothing when quiet, bars on a terminal, lines elsewhere."""
     if quiet:
         return NoProgress()
     target = stream or sys.stderr
-    return RichProgress() if target.isatty() else PlainProgress(target)
+    return RichProgress(jobs) if target.isatty() else PlainProgress(target)

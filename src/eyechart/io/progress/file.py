@@ -14,6 +14,7 @@ from typing import Any, Self
 from eyechart.errors import UsageError
 from eyechart.io.files import write_atomic
 from eyechart.io.progress import Bar, Progress
+from eyechart.io.stopwatch import JobClock
 from eyechart.io.untrusted import is_number, parse_json
 
 PROGRESS_PREFIX = "eyechart-progress-"
@@ -25,10 +26,10 @@ EVERY = 1.0
 class ProgressFile:
     """Passes progress on to ``inner`` and keeps a file up to date while the block runs; the file is then removed."""
 
-    def __init__(self, inner: Progress, folder: Path, jobs: int) -> None:
-        self.inner = inner
+    def __init__(self, inner: Progress, folder: Path, jobs: JobClock) -> None:
+        self.inner, self.jobs = inner, jobs
         self.path = folder / f"{PROGRESS_PREFIX}{platform.node()}-{os.getpid()}.progress"
-        self.body: dict[str, Any] = {"started": time.time(), "jobs": {"done": 0, "total": jobs}, "step": None}
+        self.body: dict[str, Any] = {"started": time.time(), "step": None}
         self._written = 0.0
 
     def __enter__(self) -> Self:
@@ -58,7 +59,7 @@ class ProgressFile:
 
     def job_done(self, *, skipped: bool = False) -> None:
         """Count a finished job. Thousands may be skipped in a second: then the file follows now and then."""
-        self.body["jobs"]["done"] += 1
+        self.jobs.finish(skipped=skipped)
         if skipped:
             self._now_and_then()
         else:
@@ -80,7 +81,7 @@ class ProgressFile:
 
     def _write(self) -> None:
         self._written = time.monotonic()
-        self.body["updated"] = time.time()
+        self.body |= {"updated": time.time(), "jobs": {"done": self.jobs.done, "total": self.jobs.total}}
         write_atomic(self.path, json.dumps(self.body).encode(), durable=False)
 
 

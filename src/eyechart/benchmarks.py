@@ -1,0 +1,68 @@
+"""Named benchmarks under all their spellings: ``vtab/cifar100``, ``wds/vtab_cifar100`` and ``cifar100`` are one.
+
+Results keep the name that the user wrote; tables put those of one benchmark into one column. A name alone proves
+little: another split is something else, and so are one's own data of another size under a known name.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+from typing import Any
+
+TEST = "test"
+TOLERATED = 0.001
+"""Share of the samples by which copies of a benchmark differ: an image that one source cannot decode."""
+
+
+@cache
+def _tables() -> Mapping[str, Mapping[str, Any]]:
+    return tomllib.loads(resources.files("eyechart").joinpath("benchmarks.toml").read_text(encoding="utf-8"))
+
+
+def catalogue_facts(name: str) -> dict[str, Any]:
+    """Return the fields of a catalogue entry that stand in this table: ``aliases`` and ``samples``."""
+    return {field: _tables()[field][name] for field in ("aliases", "samples") if name in _tables()[field]}
+
+
+@cache
+def _by_spelling() -> Mapping[str, str]:
+    """Return the names of the catalogue by all that may be written for them, in lower case."""
+    tables = _tables()
+    found = {name.lower(): name for name in (*tables["samples"], *tables["same"], *tables["same"].values())}
+    found |= {alias.lower(): name for name, aliases in tables["aliases"].items() for alias in aliases}
+    vtab = {spelling.replace("/", "_", 1): name for spelling, name in found.items() if spelling.startswith("vtab/")}
+    return found | vtab
+
+
+def benchmark_name(written: str, *, split: str = "", samples: int | None = None) -> str:
+    """Return the one name of a benchmark, for tables.
+
+    Args:
+        written: As a tool wrote it, with or without ``wds/``.
+        split: If it is known.
+        samples: How many there are, where only that tells whether it is the benchmark or somebody's own data.
+    """
+    plain = written.removeprefix("wds/").removeprefix("wds_")
+    name = _by_spelling().get(plain.lower())
+    if name is None:
+        return f"vtab/{plain.removeprefix('vtab_')}" if plain.startswith("vtab_") else plain
+    if split not in ("", TEST):
+        return f"{_shown(name)} ({split} split)"
+    if not _contradicts(name, samples):
+        return _shown(name)
+    test_split = f"vtab/{name}"  # the whole set and its test split go by one name: caltech101
+    if test_split in _tables()["samples"] and not _contradicts(test_split, samples):
+        return _shown(test_split)
+    return f"{plain} ({samples} samples)"  # somebody's own data, or another version
+
+
+def _shown(name: str) -> str:
+    return str(_tables()["same"].get(name, name))
+
+
+def _contradicts(name: str, samples: int | None) -> bool:
+    known = _tables()["samples"].get(name)
+    return samples is not None and known is not None and abs(samples - known) > TOLERATED * known

@@ -1,0 +1,1 @@
+"""Datasets that are handed over as objects of Python."""

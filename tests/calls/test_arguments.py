@@ -1,0 +1,135 @@
+"""The arguments of `evaluate`: every setting there is, with its type, and a single value where a list is meant."""
+
+import inspect
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+import eyechart
+from eyechart.calls.evaluate import evaluate
+from eyechart.config import Config, QuestionSettings, make_config
+from eyechart.errors import EyechartError
+from eyechart.plan import TASK_FLAGS
+
+HINTS = typing.get_type_hints(evaluate)
+OBJECTS_ONLY = {
+    "model", "dataset", "preprocess", "tokenizer", "processor",
+    "classnames", "templates", "progress",
+}  # fmt: skip
+GARMENTS = {"model": "eyechart-tiny", "dataset": "demo/garments", "limit": 20}
+
+
+def as_argument(annotation):
+    """Return the parts of the type that an argument has for a setting: None, and one for a list."""
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is list:
+        (item,) = arguments
+        return {item, Sequence[item]}
+    if origin is dict:
+        return {Mapping[arguments]}
+    if origin in (types.UnionType, typing.Union):
+        return {part for argument in arguments for part in as_argument(argument)} - {type(None)}
+    if annotation is Path:
+        return {str, Path}
+    if annotation is QuestionSettings:
+        return {QuestionSettings, Mapping[str, typing.Any]}
+    return {annotation}
+
+
+@pytest.mark.parametrize("settings", [Config, QuestionSettings])
+def test_every_setting_is_an_argument_of_its_type(settings):
+    for name, field in settings.model_fields.items():
+        if name in ("model", "dataset"):
+            continue
+        found = set(typing.get_args(HINTS[name])) - {type(None)}
+        wanted = as_argument(field.annotation)
+        paths = {Path} if Path in found else set()
+        lists = {Sequence[str | Path]} & found
+        assert found - paths - lists == wanted - paths - ({Sequence[str]} if lists else set()), name
+
+
+def test_there_is_no_other_argument():
+    named = {*inspect.signature(evaluate).parameters} - {"unknown"}
+
+    assert named == {*Config.model_fields, *QuestionSettings.model_fields, *TASK_FLAGS, *OBJECTS_ONLY}
+
+
+def test_none_of_them_is_positional_but_the_first_two():
+    kinds = {name: one.kind for name, one in inspect.signature(evaluate).parameters.items()}
+
+    assert [name for name, kind in kinds.items() if kind is inspect.Parameter.POSITIONAL_OR_KEYWORD] == [
+        "model",
+        "dataset",
+    ]
+    assert all(one.default is None for name, one in inspect.signature(evaluate).parameters.items() if name != "unknown")
+
+
+@pytest.mark.parametrize("settings", [Config, QuestionSettings])
+def test_one_value_stands_for_a_list_of_one(settings):
+    for name, field in settings.model_fields.items():
+        if typing.get_origin(field.annotation) is list:
+            (item,) = typing.get_args(field.annotation)
+            assert getattr(settings(**{name: item(7)}), name) == [item(7)], name
+
+
+def test_arguments_arrive_in_the_settings(tmp_path):
+    """Single values, paths, settings of a task: all of them are seen in the result."""
+    (result,) = evaluate(**GARMENTS, output=tmp_path / "r.json", metrics="full", prompt_sensitivity="no", language="en")
+
+    assert result.path == tmp_path / "r.json"
+    assert result.job["settings"]["prompt_sensitivity"] == "no"
+    assert "f1_macro" in result.metrics
+
+
+def test_calls_of_before_are_valid(tmp_path):
+    lists = {"dataset": ["demo/garments"], "model": ["eyechart-tiny"], "task": ["zeroshot_classification"]}
+    (old,) = eyechart.evaluate(**lists, limit=20, output=str(tmp_path / "a.json"), task_options={})
+    (new,) = eyechart.evaluate("eyechart-tiny", "demo/garments", limit=20, output=tmp_path / "b.json")
+
+    assert old.metrics == new.metrics
+    from eyechart.run import evaluate as of_run
+
+    assert of_run is evaluate
+
+
+def test_a_word_that_is_no_argument_names_the_nearest_one():
+    with pytest.raises(EyechartError) as caught:
+        evaluate("eyechart-tiny", "demo/garments", bacth_size=3)
+    assert "batch_size" in f"{caught.value.message} {caught.value.advice}"
+
+
+def test_questions_may_be_given_apart_or_together():
+    from eyechart.calls.settings import collect
+
+    for questions in ({"judge": "a"}, QuestionSettings(judge=["a"])):
+        settings = collect({"questions": questions, "temperature": 0.5, "judge": None}, {})
+        config = make_config(settings)
+        assert (config.questions.judge, config.questions.temperature) == (["a"], 0.5)
+
+
+class TestProgress:
+    def test_nothing_is_written_where_nobody_looks(self, tmp_path, capfd):
+        evaluate(**GARMENTS, output=tmp_path / "r.json")
+        assert capfd.readouterr() == ("", "")
+
+    def test_bars_if_asked_for(self, tmp_path, capfd):
+        evaluate(**GARMENTS, output=tmp_path / "r.json", progress=True)
+        assert "images of demo/garments" in capfd.readouterr().err
+        evaluate(**GARMENTS, output=tmp_path / "r.json", progress=False)
+        assert capfd.readouterr().err == ""
+
+    def test_an_object_to_report_to(self, tmp_path):
+        from eyechart.io.progress import NoProgress
+
+        class Told(NoProgress):
+            steps: typing.ClassVar[list] = []
+
+            def step(self, name, total):
+                self.steps.append(name)
+                return super().step(name, total)
+
+        evaluate(**GARMENTS, output=tmp_path / "r.json", progress=Told())
+        assert "images of demo/garments" in Told.steps

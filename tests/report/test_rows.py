@@ -1,0 +1,126 @@
+"""One model is one row, however it was called; runs in other settings are rows that say what differs."""
+
+import json
+import shutil
+
+import pytest
+
+from eyechart import evaluate
+from eyechart.demo import model_folder
+from eyechart.report.load import load_results
+from eyechart.report.table import make_table
+from support.make_results import exam, make_control, sit
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory):
+    """Run the embedded model in some way."""
+    root = tmp_path_factory.mktemp("tiny")
+
+    def run(name, *, model="eyechart-tiny", dataset="demo/garments", **settings):
+        output = root / f"{name}.json"
+        evaluate(
+            model_type="onnx", model=[str(model)], pretrained=[str(model)], dataset=[dataset], output=str(output),
+            num_workers=0, **{"limit": 60, **settings},
+        )  # fmt: skip
+        return output
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("EYECHART_CACHE", str(root / "cache"))
+        yield run
+
+
+def table_of(tmp_path, *files):
+    """Put results into one folder and arrange them."""
+    tmp_path.mkdir()
+    for file in files:
+        for part in file.parent.glob(f"{file.stem}.*"):
+            shutil.copy(part, tmp_path)
+    return make_table(load_results([tmp_path]).found)
+
+
+def labels(table):
+    return [model.label for model in table.models]
+
+
+def test_the_same_weights_under_two_names_are_one_row_and_a_note_names_both(tiny, tmp_path):
+    copy = shutil.copytree(model_folder(), tmp_path / "my-own-copy")
+
+    table = table_of(tmp_path / "in", tiny("a"), tiny("b", model=copy, dataset="demo/scenes"))
+
+    assert labels(table) == ["eyechart-tiny"]
+    assert len(table.cells) == 2
+    assert table.notices == [
+        f"{copy} and eyechart-tiny are the same model (weights, transform and precision): one row, eyechart-tiny."
+    ]
+
+
+def test_two_names_of_one_model_on_one_benchmark_are_one_result_the_newest(tiny, tmp_path):
+    copy = shutil.copytree(model_folder(), tmp_path / "copy")
+
+    table = table_of(tmp_path / "in", tiny("a"), tiny("c", model=copy))
+
+    assert labels(table) == ["eyechart-tiny"]
+    assert len(table.replaced) == 1
+
+
+def test_other_weights_under_one_name_are_two_rows(exam_data, tmp_path):
+    sit(exam_data, tmp_path / "a.json", "same", range(10))
+    sit(exam_data, tmp_path / "b.json", "same", range(90))
+
+    table = make_table(load_results([tmp_path]).found)
+
+    plain, other = sorted(labels(table), key=len)
+    assert plain == "same"
+    assert other.startswith("same [weights ")
+    assert sorted(value for value in table.values(table.columns()[0])) == [0.1, 0.9]
+
+
+def test_runs_in_other_settings_are_all_shown_with_what_differs(tiny, tmp_path):
+    table = table_of(
+        tmp_path / "in",
+        tiny("usual"),
+        tiny("retrieval", dataset="demo/scenes"),
+        tiny("short", limit=30),
+        tiny("german", language=["de"]),
+        tiny("full", metrics="full"),
+    )
+
+    assert labels(table) == ["eyechart-tiny", "eyechart-tiny [limit 30]"]
+    assert [sum(model == row for model, _ in table.cells) for row in (0, 1)] == [3, 1]
+    assert len(table.replaced) == 1  # --metrics full adds numbers and changes none: of the two the newest is shown
+
+
+def test_other_prompts_are_told_by_their_digest(tiny, tmp_path):
+    names = tmp_path / "names.json"
+    names.write_text(json.dumps([f"thing {i}" for i in range(10)]))
+
+    table = table_of(tmp_path / "in", tiny("usual"), tiny("named", custom_classname_file=str(names)))
+
+    assert len(labels(table)) == 2
+    assert any("prompts " in label for label in labels(table))
+
+
+def test_a_run_that_is_not_the_usual_one_says_so_wherever_it_is(exam_data, tmp_path):
+    other = exam(tmp_path / "other")
+    for number, (root, limit) in enumerate([(exam_data, None), (exam_data, 50), (other, 50)]):
+        sit(root, tmp_path / "in" / f"{number}.json", "m", limit=limit)
+
+    assert labels(make_table(load_results([tmp_path / "in"]).found)) == ["m", "m [no limit]"]
+
+
+def test_a_control_stays_a_row_of_its_own(tmp_path):
+    table = make_table(load_results([make_control(tmp_path)]).found)
+
+    assert len(table.models) == 2
+    assert table.names == ()
+
+
+def test_files_that_are_named_one_by_one_are_rows_by_what_differs(exam_data, tmp_path):
+    other = exam(tmp_path / "other")
+    for number, (root, limit) in enumerate([(exam_data, None), (exam_data, 50), (other, None)]):
+        sit(root, tmp_path / "in" / f"{number}.json", "m", limit=limit)
+
+    table = make_table(load_results(sorted((tmp_path / "in").glob("*.json"))).found)
+
+    assert labels(table) == ["m", "m [limit 50]"]
