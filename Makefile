@@ -21,7 +21,7 @@ lint: $(DEV)/.done
 # advertisement for mkdocs-material's successor, nothing else.
 DOCS := .venv-docs
 docs: $(DOCS)/.done
-	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --quiet --strict
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict
 .PHONY: docs
 
 types: $(DEV)/.done

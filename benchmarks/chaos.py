@@ -130,8 +130,8 @@ def broken_files(place: Path) -> Iterator[str]:
                 load_file(path)
             elif path.suffix == ".json" and path.parent.name == "out":
                 result = read_result(path)
-                records = (path.parent / result.records["file"]).read_bytes()
-                if hashlib.sha256(records).hexdigest() != result.records["sha256"]:
+                records = (path.parent / result.record_info["file"]).read_bytes()
+                if hashlib.sha256(records).hexdigest() != result.record_info["sha256"]:
                     yield f"{path.name}: records of another run"
             elif path.suffix in (".json", ".progress"):
                 json.loads(path.read_bytes())

@@ -40,8 +40,8 @@ ARROWS = {
     "plan": f"{BELOW} like config outputs plan_models datasets models tasks",
     "session": f"{BELOW} __init__ datasets inference manifest models store tasks",
     "run": f"{BELOW} session results tasks inference manifest",
-    "calls": f"{BELOW} __init__ config plan plan_models session run results report models datasets inference tasks manifest"
-    " metrics store provenance",
+    "calls": f"{BELOW} __init__ config plan plan_models session run results report models datasets inference tasks"
+    " manifest metrics store provenance",
     "engine": f"{BELOW} run session inference tasks",
     "compat.acting": "errors",
     "compat.spawned": "compat.acting",

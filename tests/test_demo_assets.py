@@ -15,7 +15,12 @@ from PIL import Image
 import eyechart
 
 DEMO = Path(eyechart.__file__).parent / "demo"
-MODEL, GARMENTS, SCENES = DEMO / "model", DEMO / "data" / "garments", DEMO / "data" / "scenes"
+MODEL, INT8, GARMENTS, SCENES = (
+    DEMO / "model",
+    DEMO / "model-int8",
+    DEMO / "data" / "garments",
+    DEMO / "data" / "scenes",
+)
 CHECK = Path(__file__).parents[1] / "scripts" / "train_tiny" / "check.py"
 MEGABYTE = 1_000_000
 
@@ -53,6 +58,40 @@ def garments():
 @pytest.fixture(scope="module")
 def scenes():
     return read_samples(SCENES)
+
+
+def encode(folder, batches):
+    """Give the image vectors of a model folder for batches of pixels."""
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(str(folder / "image.onnx"), providers=["CPUExecutionProvider"])
+    return np.concatenate([session.run(None, {"pixel_values": batch})[0] for batch in batches])
+
+
+def test_the_int8_model_is_the_model_in_eight_bits_at_a_third_of_the_size():
+    onnx = pytest.importorskip("onnx")
+    kinds = [onnx.TensorProto.INT8, onnx.TensorProto.UINT8, onnx.TensorProto.INT32]
+    for name in ("image.onnx", "text.onnx"):
+        weights = onnx.load(INT8 / name).graph.initializer
+        large = [weight for weight in weights if np.prod(weight.dims) > 10_000]
+        assert large
+        assert all(weight.data_type in kinds for weight in large)
+    assert folder_size(INT8) < folder_size(MODEL) / 3
+    cards = [json.loads((folder / "eyechart.json").read_text()) for folder in (MODEL, INT8)]
+    assert cards[1] | {"name": cards[0]["name"]} == cards[0] | {"quantisation": cards[1]["quantisation"]}
+
+
+def test_a_vector_of_the_int8_model_does_not_depend_on_its_neighbours_and_is_near_that_of_the_model():
+    rng = np.random.default_rng(0)
+    pixels = rng.normal(size=(6, 3, 64, 64)).astype(np.float32)
+
+    alone = encode(INT8, [pixels[i : i + 1] for i in range(6)])
+    whole = encode(MODEL, [pixels])
+
+    np.testing.assert_array_equal(alone, encode(INT8, [pixels[:4], pixels[4:]]))
+    cosine = (alone * whole).sum(1) / np.linalg.norm(alone, axis=1) / np.linalg.norm(whole, axis=1)
+    assert cosine.min() > 0.9
+    assert cosine.max() < 1 - 1e-6
 
 
 def test_the_model_is_at_most_8_megabytes_and_the_data_at_most_4():

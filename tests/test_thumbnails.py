@@ -5,12 +5,17 @@ from __future__ import annotations
 import base64
 import io
 
+import numpy as np
+import pytest
 from PIL import Image
 
+from eyechart import evaluate
 from eyechart.io.media import ImageRef
+from eyechart.plan import THUMBNAILS
 from eyechart.report.page.limits import is_thumbnail
-from eyechart.results.thumbnails import SIDE, choose, with_thumbnails
+from eyechart.results.thumbnails import BYTES_EACH, SIDE, choose, with_thumbnails
 from eyechart.types import Sample
+from support.data import write_classification
 
 
 def image(colour, size=(300, 200)):
@@ -74,3 +79,77 @@ def test_none_are_made_unless_asked_for():
     records = [label("a", 2)]
 
     assert with_thumbnails(records, iter(()), 0) is records
+
+
+def test_the_most_confident_mistake_comes_first_and_rank_decides_where_there_are_no_scores():
+    sure = {"id": "sure", "label": 0, "rank": 2, "scores": [0.9, 0.1], "label_score": 0.1}
+    unsure = {"id": "unsure", "label": 0, "rank": 9, "scores": [0.3, 0.2], "label_score": 0.2}
+
+    assert choose([unsure, sure], 5) == ["sure", "unsure"]
+    assert choose([unsure, sure], 1) == ["sure"]
+
+
+def test_images_stop_at_the_bytes_that_so_many_may_take():
+    rng = np.random.default_rng(0)
+    noise = [Image.fromarray(rng.integers(0, 256, (96, 96, 3), np.uint8)) for _ in range(4)]
+    streams = [io.BytesIO() for _ in noise]
+    for one, stream in zip(noise, streams, strict=True):
+        one.save(stream, "PNG")
+    names = ["a", "b", "c", "d"]
+    listed = [Sample(n, ImageRef(n, s.getvalue()), label=0) for n, s in zip(names, streams, strict=True)]
+
+    records = with_thumbnails([label(name, 2) for name in names], iter(listed), 4)
+
+    kept = [len(record["thumbnail"]) for record in records if "thumbnail" in record]
+    assert min(kept) > BYTES_EACH  # noise packs badly
+    assert 0 < len(kept) < 4
+    assert sum(kept) <= 4 * BYTES_EACH
+
+
+# ---------------------------------------------------------------------------------------------- which data have them
+
+
+def kept(output, **settings):
+    """Run the embedded model and count the images that its result keeps."""
+    (result,) = evaluate(
+        model_type="onnx", model=["eyechart-tiny"], pretrained=["eyechart-tiny"], output=str(output), num_workers=0,
+        **settings,
+    )  # fmt: skip
+    return sum("thumbnail" in record for record in result.iter_records())
+
+
+@pytest.fixture
+def photos(tmp_path):
+    """A folder of somebody's own: two classes that cannot be told apart, so half of the samples are mistakes."""
+    for name in ("cat", "dog"):
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        for i in range(60):
+            Image.new("RGB", (8, 8), (i, 0, 0)).save(tmp_path / "photos" / name / f"{i}.png")
+    return tmp_path / "photos"
+
+
+def test_data_of_ones_own_have_some_unless_none_are_wanted(photos, tmp_path):
+    assert kept(tmp_path / "a.json", dataset=[str(photos)]) == THUMBNAILS
+    assert kept(tmp_path / "b.json", dataset=[str(photos)], thumbnails=0) == 0
+    assert kept(tmp_path / "c.json", dataset=[str(photos)], thumbnails=3) == 3
+
+
+def test_a_table_and_a_webdataset_of_ones_own_have_some(photos, tmp_path):
+    rows = [f"{path},{path.parent.name}" for path in sorted(photos.glob("*/*.png"))]
+    (tmp_path / "table.csv").write_text("\n".join(["image,label", *rows]))
+    write_classification(tmp_path / "shards")
+
+    assert kept(tmp_path / "a.json", dataset=[str(tmp_path / "table.csv")]) > 0
+    assert kept(tmp_path / "b.json", dataset=["wds/mine"], dataset_root=str(tmp_path / "shards")) > 0
+
+
+def test_benchmarks_with_a_name_and_the_defaults_of_others_have_none(photos, tmp_path):
+    write_classification(tmp_path / "shards")
+
+    assert kept(tmp_path / "a.json", dataset=["demo/garments"], limit=100) == 0
+    assert kept(tmp_path / "b.json", dataset=["wds/cifar10"], dataset_root=str(tmp_path / "shards")) == 0
+    for like in ("clip_benchmark", "internvl"):
+        with pytest.warns(UserWarning, match="Defaults are those of"):
+            assert (
+                kept(tmp_path / f"{like}.json", dataset=[str(photos)], like=like, precision="fp32", append=False) == 0
+            )

@@ -8,6 +8,7 @@ from typing import Any
 __version__ = "0.2.0"
 
 _PUBLIC = {
+    "compare": "eyechart.calls.compare",
     "load_results": "eyechart.report.load",
     "write_report": "eyechart.report.page",
     "evaluate": "eyechart.calls.evaluate",
@@ -33,6 +34,7 @@ __all__ = [
     "Result",
     "Sample",
     "TaskConfig",
+    "compare",
     "evaluate",
     "load_model",
     "load_results",

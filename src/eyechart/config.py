@@ -106,7 +106,8 @@ class Config(BaseModel):
     allow_blank_classnames: bool = False
     dump_classnames: bool = False
     dump_templates: bool = False
-    thumbnails: int = Field(default=0, ge=0)
+    thumbnails: int | None = Field(default=None, ge=0)
+    """Small images that a result keeps; by default some of data of one's own and none of benchmarks."""
     save_clf: str | None = None
     load_clfs: list[str] = []
     model_cache_dir: str | None = None
@@ -121,6 +122,14 @@ class Config(BaseModel):
     annotation_file: str = ""
     encoding: str = ""
     """How the text files of a dataset of one's own are encoded; empty for UTF-8, or UTF-16 with its mark."""
+    image_column: str = ""
+    """The columns of a table of one's own, where their names are not known ones."""
+    label_column: str = ""
+    caption_column: list[str] = []
+    id_column: str = ""
+    split_column: str = ""
+    delimiter: str = ""
+    """What divides the cells of a table; empty: comma, tab, semicolon or bar, found out from its first line."""
     task_options: dict[str, Any] = {}
     """Settings of single tasks that no other task has."""
     questions: QuestionSettings = QuestionSettings()
@@ -151,16 +160,23 @@ def make_config(values: dict[str, Any]) -> Config:
     try:
         return Config(**filled(values))
     except ValidationError as error:
-        raise UsageError(explain(error, lambda _: Config.model_fields)) from error
+        raise UsageError(explain(error, lambda _: Config.model_fields, hidden=["questions"], flags=True)) from error
 
 
-def explain(error: ValidationError, known: Callable[[list[str]], Iterable[str]], hidden: Collection[str] = ()) -> str:
+def explain(
+    error: ValidationError,
+    known: Callable[[list[str]], Iterable[str]],
+    hidden: Collection[str] = (),
+    *,
+    flags: bool = False,
+) -> str:
     """Write a pydantic error for people, with the nearest name for an unknown key. Values are not repeated.
 
     Args:
         error: The problems.
         known: Returns the names that are known in the part of the settings to which a path leads.
         hidden: What no path shows, as it is not among the settings' own names.
+        flags: Known settings are named as flags, as all errors name them (`eyechart.io.wording`).
     """
     lines = []
     for problem in error.errors(include_input=False, include_url=False, include_context=False):
@@ -170,5 +186,6 @@ def explain(error: ValidationError, known: Callable[[list[str]], Iterable[str]],
             near = nearest(path[-1], known(path[:-1]))
             lines.append(f"{where}: unknown setting" + (f"; did you mean {' or '.join(near)}?" if near else ""))
         else:
-            lines.append(f"{where}: {problem['msg'].removeprefix('Value error, ')}")
+            named = f"--{where.partition('.')[0].replace('_', '-')}" if flags else where
+            lines.append(f"{named}: {problem['msg'].removeprefix('Value error, ')}")
     return "\n".join(lines)

@@ -7,9 +7,10 @@ with ``exit_code``: 2 when the command itself must change, 1 when a job failed.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeVar
 
 
 class EyechartError(Exception):
@@ -32,6 +33,9 @@ class EyechartError(Exception):
 
 def _rebuild(kind: type[EyechartError], message: str, advice: str) -> EyechartError:
     return kind(message, advice=advice)
+
+
+E = TypeVar("E", bound=EyechartError)
 
 
 class UsageError(EyechartError):
@@ -111,3 +115,48 @@ def import_extra(module: str, extra: str) -> Any:
 def first_line(error: BaseException) -> str:
     """Return the reason that a library gives, without what follows it."""
     return str(error).strip().partition("\n")[0] or type(error).__name__
+
+
+MIRRORS = {
+    "huggingface": "HF_ENDPOINT=https://... names a mirror of Hugging Face; --hub modelscope takes ModelScope instead.",
+    "modelscope": "MODELSCOPE_ENDPOINT=https://... names a mirror of ModelScope; --hub huggingface takes that hub.",
+}
+"""Where else a hub's files can come from."""
+_UNREACHABLE = frozenset(
+    {"LocalEntryNotFoundError", "OfflineModeIsEnabled", "TransportError", "NetworkError", "URLError"}
+)
+"""Exceptions of hubs' clients for places that cannot be reached; their modules are not imported for a name."""
+_UNREACHABLE_WORDS = re.compile(
+    "name resolution|Name or service not known|getaddrinfo failed|Connection (refused|reset)|Network is unreachable"
+    "|couldn't connect|timed out|offline mode"
+)
+
+
+def is_unreachable(error: BaseException | None) -> bool:
+    """Tell whether an error is, or comes from, a place that cannot be reached."""
+    while error is not None:
+        names = {kind.__name__ for kind in type(error).__mro__}
+        if isinstance(error, ConnectionError | TimeoutError) or not names.isdisjoint(_UNREACHABLE):
+            return True
+        if _UNREACHABLE_WORDS.search(str(error)):
+            return True  # some libraries keep the words of an error and not the error
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def unreachable(kind: type[E], place: str, error: object, hub: str = "") -> E:
+    """Make the error for a place that cannot be reached, with all that may help.
+
+    Args:
+        kind: Of which kind the error is: about data, or about a model.
+        place: What cannot be reached.
+        error: The reason, as a library gives it.
+        hub: Of which hub the place is, if of one.
+    """
+    reason = first_line(error) if isinstance(error, BaseException) else str(error)
+    advice = (
+        "Check the network.",
+        "What was fetched before is used, and nothing asked, with --offline.",
+        MIRRORS.get(hub),
+    )
+    return kind(f"Cannot reach {place} ({reason}).", advice=" ".join(filter(None, advice)))

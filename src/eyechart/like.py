@@ -11,6 +11,7 @@ STYLES: Mapping[str, Mapping[str, Any]] = {
     "clip_benchmark": {
         "output": "{dataset}_{pretrained}_{model}_{language}_{task}.json",
         "precision": "amp",
+        "thumbnails": 0,
         "task_options": {"fewshot_draw": "clip_benchmark", "empty_classes": "zero"},
     },
     "internvl": {
@@ -19,9 +20,12 @@ STYLES: Mapping[str, Mapping[str, Any]] = {
         "caption_cleaning": {"flickr30k": "internvl", "mscoco_captions": "internvl"},
         "precision": "half",
         "append": True,
+        "thumbnails": 0,
     },
 }
 """Settings by the evaluation whose defaults they are, where ours differ (see docs/results.md)."""
+BESIDE = ("output", "thumbnails")
+"""Settings on which no number depends: they say where results go, and what else is kept."""
 IMPLIED = {"internvl": "internvl"}
 """Model families, whose models carry their name, that are evaluated like this unless the user says otherwise."""
 
@@ -56,7 +60,7 @@ def changes(like: str, settings: Mapping[str, Any], ours: Mapping[str, Any]) -> 
         ours: Our own defaults.
     """
     style = {**STYLES[like], **STYLES[like].get("task_options", {})}
-    for name in ("task_options", "output"):  # no number depends on where it goes
+    for name in ("task_options", *BESIDE):
         style.pop(name, None)
     known = {**settings, **settings["task_options"]}
     return [

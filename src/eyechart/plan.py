@@ -13,6 +13,8 @@ from eyechart.config import Config
 from eyechart.datasets.catalogue import load_catalogue, user_files
 from eyechart.datasets.registry import OpenDatasets
 from eyechart.datasets.resolve import OTHER_FILES, TABLES, resolve_dataset
+from eyechart.datasets.table_columns import CAPTIONS, CLASSES, READ_AS
+from eyechart.datasets.table_columns import OPTIONS as TABLE_OPTIONS
 from eyechart.errors import DataError, LanguageError, UsageError, unknown_name
 from eyechart.like import OWN, STYLES
 from eyechart.models.family import Family
@@ -33,6 +35,9 @@ from eyechart.types import (
     Role,
     digest_json,
 )
+
+THUMBNAILS = 48
+"""Small images that a result on data of one's own keeps, unless it is said how many."""
 
 
 @dataclass(frozen=True)
@@ -202,7 +207,7 @@ def plan_jobs(
         enumerate(names), dict.fromkeys(config.language), dict.fromkeys(config.task)
     ):
         try:
-            dataset = dataset_spec(config, name, language, given)
+            dataset = dataset_spec(config, name, language, given, task)
             options = task_options(config, number, len(names))
             benchmarks[name, language, task] = planner.benchmark(dataset, task, options, group_by=config.group_by)
         except LanguageError as error:
@@ -260,10 +265,16 @@ def _job(config: Config, spec: ModelSpec, benchmark: PlannedBenchmark) -> Job:
         workers=config.num_workers,
         on_error=config.on_error,
         **({} if config.min_success is None else {"min_success": config.min_success}),
-        thumbnails=config.thumbnails,
+        thumbnails=_thumbnails(config, dataset),
         append=config.append,
         dump=tuple(name for name in ("classnames", "templates") if getattr(config, f"dump_{name}")),
     )
+
+
+def _thumbnails(config: Config, dataset: DatasetSpec) -> int:
+    if config.thumbnails is not None:
+        return config.thumbnails
+    return THUMBNAILS if dataset.own else 0
 
 
 def dataset_names(config: Config, given: Mapping[str, Given] = NOTHING_GIVEN) -> list[str]:
@@ -280,9 +291,12 @@ def dataset_names(config: Config, given: Mapping[str, Given] = NOTHING_GIVEN) ->
     return list(dict.fromkeys(name for names in expanded for name in names))
 
 
-def dataset_spec(config: Config, name: str, language: str, given: Mapping[str, Given] = NOTHING_GIVEN) -> DatasetSpec:
-    """Find out what a dataset's name stands for."""
+def dataset_spec(
+    config: Config, name: str, language: str, given: Mapping[str, Given] = NOTHING_GIVEN, task: str = "auto"
+) -> DatasetSpec:
+    """Find out what a dataset's name stands for; the task says how to read a table with labels and captions."""
     options = {
+        **{option: getattr(config, option) for option in TABLE_OPTIONS},
         "classname_file": str(config.custom_classname_file or ""),
         "template_file": str(config.custom_template_file or ""),
         "allow_blank_classnames": config.allow_blank_classnames,
@@ -298,10 +312,12 @@ def dataset_spec(config: Config, name: str, language: str, given: Mapping[str, G
     wanted = {key: value for key, value in options.items() if value}
     if name in given:
         wanted |= {OBJECT: given[name], "only_split": config.split}
-        return DatasetSpec(name, OBJECT, "", config.split, language, config.limit, wanted)
-    return resolve_dataset(
+        return DatasetSpec(name, OBJECT, "", config.split, language, config.limit, wanted, own=True)
+    spec = resolve_dataset(
         name, config.dataset_root, split=config.split, language=language, limit=config.limit, options=wanted
     )
+    read_as = READ_AS_KINDS & load_task(task).kinds if spec.reader == "table" and task != "auto" else frozenset()
+    return replace(spec, options={**spec.options, READ_AS: min(read_as)}) if len(read_as) == 1 else spec
 
 
 def _cleaning(config: Config, name: str) -> str | None:
@@ -313,6 +329,7 @@ def _cleaning(config: Config, name: str) -> str | None:
     return None if wanted == "none" else wanted
 
 
+READ_AS_KINDS = frozenset({CLASSES, CAPTIONS})
 _TASK_KEYS = {"recall_k", "save_clf", "load_clfs", "seed", "batch_size", "metrics", "questions", "reranker"}
 _PER_DATASET = ("train_split", "val_split", "val_proportion")
 TASK_FLAGS = frozenset({

@@ -374,6 +374,8 @@ class DatasetSpec:
     limit: int | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     """Reader-specific: class name and template files, cache folder, ..."""
+    own: bool = False
+    """Whether it is data of the user's own and no benchmark with a name."""
 
     @property
     def given(self) -> Given | None:

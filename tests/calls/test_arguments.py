@@ -16,7 +16,7 @@ from eyechart.plan import TASK_FLAGS
 
 HINTS = typing.get_type_hints(evaluate)
 OBJECTS_ONLY = {
-    "model", "dataset", "preprocess", "tokenizer", "processor", "image_column", "label_column", "caption_column",
+    "model", "dataset", "preprocess", "tokenizer", "processor",
     "classnames", "templates", "progress",
 }  # fmt: skip
 GARMENTS = {"model": "eyechart-tiny", "dataset": "demo/garments", "limit": 20}

@@ -262,6 +262,10 @@ class TestIdentity:
 
 def test_what_is_said_of_objects_is_refused_for_names():
     with pytest.raises(EyechartError, match="belong to a dataset that is given as an object"):
+        eyechart.evaluate(MODEL, "demo/garments", classnames=["x"])
+    with pytest.raises(
+        EyechartError, match=r"demo/garments is no table, so it has no columns to choose \(label_column\)"
+    ):
         eyechart.evaluate(MODEL, "demo/garments", label_column="x")
     with pytest.raises(EyechartError, match="belong to a model that is given as an object"):
         eyechart.evaluate(MODEL, "demo/garments", tokenizer=len)

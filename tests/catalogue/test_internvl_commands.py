@@ -125,7 +125,7 @@ def test_no_result_is_lost_and_each_has_its_records(page):
     assert len(found) == 54
     for result in found.values():
         assert not result.altered
-        assert sum(1 for _ in result.iter_records()) == result.records["count"] > 0
+        assert sum(1 for _ in result.iter_records()) == result.record_info["count"] > 0
 
 
 def test_the_switch_is_in_the_settings_and_a_notice_says_what_it_changed(page):

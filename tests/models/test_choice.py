@@ -138,9 +138,9 @@ def test_options_reach_the_family():
         ({"context_length": 0}, "The option context_length cannot be 0"),
         ({"context_length": True}, "The option context_length cannot be True"),
         ({"tokenizer": 3}, "The option tokenizer cannot be 3.*a text"),
-        ({"concurrency": "abc"}, "questions.concurrency: Input should be a valid integer"),
-        ({"timeout": 0}, "questions.timeout: Input should be greater than 0"),
-        ({"batch": 0}, "batch_size: Input should be greater than or equal to 1"),
+        ({"concurrency": "abc"}, "--concurrency: Input should be a valid integer"),
+        ({"timeout": 0}, "--timeout: Input should be greater than 0"),
+        ({"batch": 0}, "--batch-size: Input should be greater than or equal to 1"),
     ],
 )
 def test_an_option_that_would_have_no_effect_or_no_meaning_is_refused(options, message):

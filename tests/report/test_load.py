@@ -241,7 +241,7 @@ def test_our_own_results_bring_their_records(suite):
     found = load_results([suite]).found
 
     assert {item.origin for item in found} == {"eyechart"}
-    assert all(sum(1 for _ in item.result.iter_records()) == item.result.records["count"] for item in found)
+    assert all(sum(1 for _ in item.result.iter_records()) == item.result.record_info["count"] for item in found)
 
 
 def test_a_result_cannot_point_its_records_outside_its_folder(tmp_path):

@@ -162,7 +162,7 @@ def test_captions_that_we_wrote_are_texts(custom):
             questions={"api_base": server.api_base},
         )  # fmt: skip
 
-    assert result.path == Path("outputs/vlm") / f"{custom.replace('/', '_')}_image_caption.json"
+    assert result.path == Path("results") / f"{custom.replace('/', '_')}_vlm_image_caption.json"
     assert resolve_dataset(str(result.facts["save_path"]), "root").reader == "text_collection"
 
 

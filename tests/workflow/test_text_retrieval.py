@@ -141,7 +141,7 @@ def test_each_metric_is_the_mean_of_its_own_field_in_the_records(data):
     [result] = run_task(config([local()]))
 
     records = list(result.iter_records())
-    assert result.records["form"] == "ranking"
+    assert result.record_info["form"] == "ranking"
     assert result.values["main_score"].mean_of is None  # MTEB's own figure, rounded as it rounds
     for name, metric in result.values.items():
         if name == "main_score":

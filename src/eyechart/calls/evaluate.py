@@ -31,7 +31,7 @@ def evaluate(  # noqa: D417 - the others are those of the command line, where `e
     processor: Any = None,
     image_column: str | None = None,
     label_column: str | None = None,
-    caption_column: str | None = None,
+    caption_column: str | Sequence[str] | None = None,
     classnames: str | Sequence[str] | None = None,
     templates: str | Sequence[str] | None = None,
     progress: bool | Progress | None = None,
@@ -78,6 +78,9 @@ def evaluate(  # noqa: D417 - the others are those of the command line, where `e
     caption_cleaning: str | Mapping[str, str] | None = None,
     annotation_file: str | Path | None = None,
     encoding: str | None = None,
+    id_column: str | None = None,
+    split_column: str | None = None,
+    delimiter: str | None = None,
     task_options: Mapping[str, Any] | None = None,
     questions: QuestionSettings | Mapping[str, Any] | None = None,
     reranker: str | None = None,
@@ -144,9 +147,10 @@ def evaluate(  # noqa: D417 - the others are those of the command line, where `e
         preprocess: How the images of a module are prepared, if the module does not have it as ``preprocess``.
         tokenizer: How its texts become tokens, if the module does not have it as ``tokenizer``.
         processor: Both in one, as transformers has it.
-        image_column: Column of images in a dataset that is an object; by default the only one.
+        image_column: Column of images in a dataset that is an object, or of their paths in a table; by default the
+            only one, or the one with a known name.
         label_column: Column of labels; it makes the dataset one of classification.
-        caption_column: Column of captions; it makes the dataset one of retrieval.
+        caption_column: Column of captions; it makes the dataset one of retrieval. A table may have several.
         classnames: Names of the classes of a dataset that is an object and does not know them.
         templates: Prompts for it, with ``{c}`` for the class; by default ``a photo of a {c}.``
         progress: Whether bars are shown: by default in a notebook and on a terminal. Or an object to report to.
@@ -181,7 +185,7 @@ def evaluate(  # noqa: D417 - the others are those of the command line, where `e
     with ARGUMENTS.spoken():
         handover = Handover()
         handover.take_models(model, ModelParts(None, preprocess, tokenizer, processor))
-        columns = (image_column, label_column, caption_column)
+        columns = (image_column, label_column, " ".join(_texts(caption_column)) or None)
         handover.take_datasets(dataset, DataParts(None, *columns, _texts(classnames), _texts(templates)))
         settings = collect(given, unknown)
         settings |= {"model": handover.models} if handover.models else {}

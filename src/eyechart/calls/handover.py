@@ -44,10 +44,9 @@ class Handover:
                 self.datasets.append(str(thing))
             else:
                 self.datasets.append(self._take(_dataset_name(thing), replace(parts, data=thing), thing))
-        if parts != DataParts(None) and len(self.given) == before:
+        if (parts.classnames or parts.templates) and len(self.given) == before:
             raise UsageError(
-                "image_column, label_column, caption_column, classnames and templates belong to a dataset that is "
-                "given as an object.",
+                "classnames and templates belong to a dataset that is given as an object.",
                 advice="Named datasets have --custom_classname_file and --custom_template_file.",
             )
 

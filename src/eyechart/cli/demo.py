@@ -1,4 +1,4 @@
-"""``eyechart demo``: `eval` on the model and data that ship with the package."""
+"""``eyechart demo``: `eval` on the models and data that ship with the package."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 from eyechart.io.terminal import write_message
 
 COMMAND = (
-    "eval --model_type onnx --model eyechart-tiny --pretrained eyechart-tiny "
+    "eval --model_type onnx --model eyechart-tiny eyechart-tiny-int8 "
     "--dataset demo/garments demo/scenes --language en de --recall_k 1 5 10 --thumbnails 150"
 )
 OUTPUT = "{output}/{{dataset}}_{{model}}_{{language}}_{{task}}.json"

@@ -52,6 +52,14 @@ def _start(args: argparse.Namespace, jobs: list[Job], session: Session) -> Itera
 
 def run(args: argparse.Namespace) -> int:
     """Plan, run, and show a table."""
+    from eyechart.io.hub_cache import asking_nothing
+
+    _check_engine(args)
+    with asking_nothing(wanted=args.offline):
+        return _run(args)
+
+
+def _run(args: argparse.Namespace) -> int:
     from eyechart.cli.show import MOST, job_line, show_profiles, show_reports
     from eyechart.config import make_config
     from eyechart.datasets.registry import OpenDatasets
@@ -61,7 +69,6 @@ def run(args: argparse.Namespace) -> int:
     from eyechart.plan import plan_jobs
     from eyechart.session import Session
 
-    _check_engine(args)
     config = make_config(settings_of(args))
     datasets = OpenDatasets()
     jobs = plan_jobs(config, lambda line: write_message(f"{line}\n", sys.stderr), datasets)

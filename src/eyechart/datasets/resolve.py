@@ -12,9 +12,10 @@ from eyechart.datasets.choose import Place, choose_place, hub_address, prompt_op
 from eyechart.datasets.folder import class_folders, subfolders
 from eyechart.datasets.layout import is_url, is_webdataset
 from eyechart.datasets.questions.reader import find_questions, question_names
+from eyechart.datasets.table_columns import OPTIONS
 from eyechart.datasets.text_collection import CORPUS, has_images
 from eyechart.demo import data_folder
-from eyechart.errors import DataError, UnknownNameError, nearest
+from eyechart.errors import DataError, UnknownNameError, UsageError, nearest
 from eyechart.types import DatasetSpec
 
 PREFIXES = {
@@ -46,7 +47,10 @@ FILES = {
 }
 """A file that tells the form of the folder that it lies in, the first one first."""
 TABLES = frozenset({".csv", ".tsv", ".jsonl"})
-_SHEET = "Save the sheet as CSV, with UTF-8, and give that file."
+_SHEET = (
+    "Save the sheet as CSV and give that file: in Excel, File > Save As > CSV UTF-8; in LibreOffice, File > Save As > "
+    "Text CSV."
+)
 _PACKED = "Unpack it and give the folder."
 _IMAGE = "Give the folder of the images, or a table that names them."
 OTHER_FILES = {
@@ -78,13 +82,28 @@ def resolve_dataset(
         options: For the reader; ``catalogue``, ``hub`` and ``offline`` count here as well.
     """
     given = dict(options or {})
-    questions = find_questions(name)
+    columns = [option for option in OPTIONS if given.get(option)]
+    questions = None if columns else find_questions(name)
     if questions is not None:
         given.pop("catalogue", None)
-        return DatasetSpec(questions[0], "questions", questions[1], split, language, limit, given)
+        return DatasetSpec(questions[0], "questions", questions[1], split, language, limit, given, Path(name).exists())
     catalogue = load_catalogue(given.pop("catalogue", ()))
     place = _find(name, fill_root(root, name), split, language, given, catalogue)
-    return DatasetSpec(name, place.reader, place.root, split, language, limit, {**given, **place.options})
+    if columns and place.reader != "table":
+        raise UsageError(
+            f"{name} is no table, so it has no columns to choose (--{columns[0].replace('_', '-')}).",
+            advice="Leave the flag out, or name the table: FILE.csv, FILE.tsv or FILE.jsonl.",
+        )
+    options = {**given, **place.options}
+    return DatasetSpec(name, place.reader, place.root, split, language, limit, options, _is_own(name, catalogue))
+
+
+def _is_own(name: str, catalogue: Catalogue) -> bool:
+    """Tell data of the user's own from what has a name: the demo, the catalogue, what other libraries fetch."""
+    prefix, _, rest = name.partition("/")
+    if name in DEMO or catalogue.find(name) or (prefix in PREFIXES and catalogue.find(rest)):
+        return False
+    return PREFIXES.get(prefix) not in {"tfds", "mteb"}
 
 
 def is_dataset(name: str, catalogue: Catalogue) -> bool:
@@ -102,12 +121,13 @@ def is_path(name: str, catalogue: Catalogue) -> bool:
     return bool(slash) and not any(known.startswith(f"{first.lower()}/") for known in names)
 
 
-def no_such_path(path: Path) -> UnknownNameError:
+def no_such_path(name: str) -> UnknownNameError:
     """Make the error for a path where nothing is, with the nearest name beside it."""
+    path = Path(name).expanduser()
     folder = path.parent
     beside = nearest(path.name, [item.name for item in folder.iterdir()], count=1) if folder.is_dir() else []
     where = f"Did you mean {folder / beside[0]}?" if beside else "Check the path."
-    return UnknownNameError(f"There is no such folder or file: {path}", advice=where)
+    return UnknownNameError(f"There is no such folder or file: {name}", advice=where)
 
 
 def plain_name(name: str) -> str:
@@ -136,7 +156,7 @@ def _find(name: str, root: str, split: str, language: str, options: dict[str, An
     if path.exists():
         return _detect(path)
     if is_path(name, catalogue):
-        raise no_such_path(path)
+        raise no_such_path(name)
     near = nearest(name, [*DEMO, CUSTOM, *catalogue.spellings(), *question_names()], cutoff=0.0)
     raise UnknownNameError(
         f"Unknown dataset: {name!r}.",
@@ -177,7 +197,7 @@ def _custom(root: Path) -> Place:
 def _detect(path: Path) -> Place:
     """Recognise the form of data at a path."""
     if path.is_file():
-        if path.name != jsonl.FILE and path.suffix not in TABLES:
+        if path.name != jsonl.FILE and path.suffix.lower() not in TABLES:
             advice = OTHER_FILES.get(path.suffix.lower(), f"A table ends in {', '.join(sorted(TABLES))}.")
             raise DataError(f"{path} is not a dataset.", advice=advice)
         return Place("jsonl" if path.name == jsonl.FILE else "table", str(path))

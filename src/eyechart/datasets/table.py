@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from eyechart.datasets.classes import check_order, class_info, read_class_texts
 from eyechart.datasets.layout import check_only_split, no_such_split, own_split
-from eyechart.datasets.rows import Problems, RowDataset, describe, find_image, in_memory, json_objects, read_csv
+from eyechart.datasets.rows import Problems, RowDataset, describe, find_image, in_memory
+from eyechart.datasets.table_columns import SPLIT_COLUMN, Rows, TableColumns, choose_columns, read_rows
 from eyechart.errors import DataError
 from eyechart.io.media import ImageRef
 from eyechart.io.untrusted import text_of
 from eyechart.types import DatasetSpec, Sample
 
-IMAGE_COLUMNS = ("image", "image_path", "path", "file", "file_name", "filename", "filepath")
-LABEL_COLUMNS = ("label", "class", "target", "category")
-CAPTION_COLUMNS = ("caption", "captions", "text", "query", "title")
-SPLIT_COLUMN = "split"
 _NUMBER = re.compile(r"[+-]?\d+(\.\d*)?")
 
 _LIST = re.compile(r"\s*\[\s*(['\"]).*\1\s*\]\s*", re.DOTALL)
 """A list as programs write one into a cell."""
-
-Rows = Mapping[int, Mapping[str, Any]]
-"""Rows by the number of their line."""
 
 
 def open_table(spec: DatasetSpec) -> RowDataset[Sample]:
@@ -36,48 +31,48 @@ def open_table(spec: DatasetSpec) -> RowDataset[Sample]:
     path = Path(spec.root)
     if not path.is_file():
         raise DataError(f"There is no table {path}.", advice="Check the path.")
-    encoding = spec.options.get("encoding", "")
-    rows: Rows = dict(json_objects(path, encoding=encoding) if path.suffix == ".jsonl" else _cells(path, encoding))
+    rows = read_rows(path, spec.options)
     if not rows:
         raise DataError(f"{path} has no rows.")
-    columns = {key for row in rows.values() for key in row}
-    if SPLIT_COLUMN in columns:
-        chosen = _of_split(spec, path, rows)
+    columns = choose_columns(path, {key for row in rows.values() for key in row}, spec.options)
+    if columns.split:
+        chosen = _of_split(spec, path, rows, columns.split)
     else:
-        check_only_split(spec, f"A table is divided by a column called {SPLIT_COLUMN!r}.")
+        check_only_split(spec, f"A table is divided by a column called {SPLIT_COLUMN!r}, or by --split-column.")
         chosen = rows
-    image = _column(path, columns, IMAGE_COLUMNS, "image paths")
-    label = next((name for name in LABEL_COLUMNS if name in columns), None)
-    if label:
-        return _classification(spec, path, rows, chosen, image, label)
-    caption = _column(path, columns, CAPTION_COLUMNS, "captions (or one of labels)")
-    return _retrieval(spec, path, chosen, image, caption)
+    read = _classification if columns.label else _retrieval
+    dataset = read(spec, path, rows, chosen, columns)
+    if columns.id:
+        _check_ids(path, columns.id, [sample.id for sample in dataset.rows])
+    return dataset
 
 
-def _cells(path: Path, encoding: str) -> list[tuple[int, dict[str, str | None]]]:
-    return read_csv(path, "\t" if path.suffix == ".tsv" else ",", encoding)[1]
+def _check_ids(path: Path, column: str, ids: Sequence[str]) -> None:
+    twice = next((name for name, count in Counter(ids).items() if count > 1), None)
+    if twice is not None:
+        raise DataError(f"{path}: {column} {twice!r} occurs more than once.", advice="Ids tell samples apart.")
 
 
-def _of_split(spec: DatasetSpec, path: Path, rows: Rows) -> Rows:
+def _id(row: Mapping[str, Any], column: str, otherwise: str, line: int, problems: Problems) -> str:
+    if not column:
+        return otherwise
+    value = str(row.get(column) if row.get(column) is not None else "").strip()
+    if not value:
+        problems.add(line, f"no {column}")
+    return value
+
+
+def _of_split(spec: DatasetSpec, path: Path, rows: Rows, column: str) -> Rows:
     problems = Problems(path)
-    split_of = {line: str(row.get(SPLIT_COLUMN) or "").strip() for line, row in rows.items()}
+    split_of = {line: str(row.get(column) or "").strip() for line, row in rows.items()}
     for line, split in split_of.items():
         if not split:
-            problems.add(line, f"no {SPLIT_COLUMN}")
+            problems.add(line, f"no {column}")
     problems.raise_if_any()
     wanted = own_split(spec)
     if wanted not in split_of.values():
         raise no_such_split(spec.name, spec.split, sorted(set(split_of.values())))
     return {line: row for line, row in rows.items() if split_of[line] == wanted}
-
-
-def _column(path: Path, columns: set[str], known: tuple[str, ...], what: str) -> str:
-    found = next((name for name in known if name in columns), None)
-    if found is None:
-        raise DataError(
-            f"{path} has no column of {what}; it has {', '.join(sorted(columns))}.", advice=f"Call it {known[0]!r}."
-        )
-    return found
 
 
 def _image(value: Any, line: int, path: Path, problems: Problems) -> Path | None:
@@ -88,8 +83,9 @@ def _image(value: Any, line: int, path: Path, problems: Problems) -> Path | None
 
 
 def _classification(
-    spec: DatasetSpec, path: Path, rows: Rows, chosen: Rows, image: str, label: str
+    spec: DatasetSpec, path: Path, rows: Rows, chosen: Rows, columns: TableColumns
 ) -> RowDataset[Sample]:
+    label = columns.label
     given = _labels(path, rows, label)
     names = () if all(map(_is_class_number, given.values())) else tuple(sorted(set(given.values())))
     texts = read_class_texts(path.parent, spec, names)
@@ -100,10 +96,11 @@ def _classification(
         if line not in given:
             problems.add(line, f"no {label}")
             continue
-        ref = _image(row.get(image), line, path, problems)
+        ref = _image(row.get(columns.image), line, path, problems)
         if ref:
-            meta = {key: value for key, value in row.items() if key not in (image, label)}
-            samples.append(Sample(str(line), ImageRef.from_path(ref), label=number_of[given[line]], meta=meta))
+            meta = {key: value for key, value in row.items() if key not in columns.used}
+            name = _id(row, columns.id, str(line), line, problems)
+            samples.append(Sample(name, ImageRef.from_path(ref), label=number_of[given[line]], meta=meta))
     problems.raise_if_any()
     return in_memory(class_info(spec, "classification", texts, path), samples)
 
@@ -153,26 +150,39 @@ def _numbers(path: Path, labels: Iterable[str], names: tuple[str, ...], classnam
     return {name: order.index(name) for name in names}
 
 
-def _retrieval(spec: DatasetSpec, path: Path, rows: Rows, image: str, caption: str) -> RowDataset[Sample]:
+def _retrieval(
+    spec: DatasetSpec,
+    path: Path,
+    rows: Rows,  # noqa: ARG001 - a caption means the same in every split
+    chosen: Rows,
+    columns: TableColumns,
+) -> RowDataset[Sample]:
     problems = Problems(path)
     captions: dict[Path, list[str]] = {}
     ids: dict[Path, str] = {}
-    for line, row in rows.items():
-        value = "" if row.get(caption) is None else row[caption]
-        try:
-            texts = [text_of(text) for text in (value if isinstance(value, list) else [value])]
-        except TypeError as error:
-            problems.add(line, f"the {caption} {error}")
+    for line, row in chosen.items():
+        known = len(problems.found)
+        texts = [text for column in columns.captions for text in _texts(path, row, column, line, problems)]
+        if len(problems.found) == known and not any(text.strip() for text in texts):
+            problems.add(line, f"no {' nor '.join(columns.captions)}")
+        if len(problems.found) > known:
             continue
-        if path.suffix != ".jsonl" and _LIST.fullmatch(texts[0]):
-            problems.add(line, f"the {caption} is a list: write a row for each, or JSON lines")
-        if not any(text.strip() for text in texts):
-            problems.add(line, f"no {caption}")
-            continue
-        ref = _image(row.get(image), line, path, problems)
+        ref = _image(row.get(columns.image), line, path, problems)
         if ref:
             captions.setdefault(ref, []).extend(texts)
-            ids.setdefault(ref, str(row[image]))
+            ids.setdefault(ref, _id(row, columns.id, str(row[columns.image]), line, problems))
     problems.raise_if_any()
     samples = [Sample(ids[p], ImageRef.from_path(p), texts=tuple(t)) for p, t in captions.items()]
     return in_memory(describe(spec, "retrieval", path), samples)
+
+
+def _texts(path: Path, row: Mapping[str, Any], column: str, line: int, problems: Problems) -> list[str]:
+    value = "" if row.get(column) is None else row[column]
+    try:
+        texts = [text_of(text) for text in (value if isinstance(value, list) else [value])]
+    except TypeError as error:
+        problems.add(line, f"the {column} {error}")
+        return []
+    if path.suffix.lower() != ".jsonl" and _LIST.fullmatch(texts[0]):
+        problems.add(line, f"the {column} is a list: write a row for each, or JSON lines")
+    return texts

@@ -1,14 +1,17 @@
-"""The model and the data that ship inside the package (see NOTICE.md for their sources and licences)."""
+"""The models and the data that ship inside the package (see NOTICE.md for their sources and licences)."""
 
 from __future__ import annotations
 
 from importlib import resources
 from pathlib import Path
 
+MODELS = {"eyechart-tiny": "model", "eyechart-tiny-int8": "model-int8"}
+"""The embedded models and their folders; the second is the first in eight bits."""
 
-def model_folder() -> Path:
-    """Return the folder of ``eyechart-tiny``."""
-    return _here() / "model"
+
+def model_folder(name: str = "eyechart-tiny") -> Path:
+    """Return the folder of an embedded model."""
+    return _here() / MODELS[name]
 
 
 def data_folder(name: str) -> Path:

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+OFFLINE = "HF_HUB_OFFLINE"
 
 
 def hub_cache() -> Path:
@@ -31,3 +36,22 @@ def cached_snapshot(
     commit = pointer.read_text(encoding="utf-8").strip() if pointer.is_file() else revision or ""
     folder = root / "snapshots" / commit
     return folder if commit and folder.is_dir() else None
+
+
+@contextmanager
+def asking_nothing(*, wanted: bool) -> Iterator[None]:
+    """Let the client, and all libraries that load models with it, take what is in the cache and ask the hub nothing."""
+    before = os.environ.get(OFFLINE)
+    constants = sys.modules.get("huggingface_hub.constants")  # it reads the environment when it is imported
+    known = getattr(constants, OFFLINE, None)
+    if wanted:
+        os.environ[OFFLINE] = "1"
+        if constants is not None:
+            setattr(constants, OFFLINE, True)
+    try:
+        yield
+    finally:
+        if wanted:
+            os.environ.pop(OFFLINE) if before is None else os.environ.update({OFFLINE: before})
+            if constants is not None:
+                setattr(constants, OFFLINE, known)

@@ -8,7 +8,15 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from eyechart.errors import ModelError, UsageError, first_line, missing_extra, unknown_name
+from eyechart.errors import (
+    ModelError,
+    UsageError,
+    first_line,
+    is_unreachable,
+    missing_extra,
+    unknown_name,
+    unreachable,
+)
 from eyechart.io.hub_cache import cached_snapshot
 from eyechart.models.family import check_path
 from eyechart.models.identity import OTHER_FORMATS, content_identity
@@ -116,6 +124,8 @@ def download(name: str, spec: ModelSpec) -> str:
         return fetch(name, spec)
     except Exception as error:
         # Each client has its own tree of exceptions for no network, no such model and no access.
+        if is_unreachable(error):
+            raise unreachable(ModelError, f"{name_of(spec)} for {name}", error, name_of(spec)) from error
         raise ModelError(
             f"Cannot get {name} from {name_of(spec)} ({first_line(error)}).",
             advice="Check the name, the revision and the network, or download the folder and give its path.",

@@ -10,6 +10,7 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
+from eyechart.demo import MODELS
 from eyechart.errors import ModelError, UsageError, unknown_name
 from eyechart.models.folders import families_in, is_internvl, sees
 from eyechart.models.registry import FAMILIES, OWN_GENERATORS
@@ -17,7 +18,7 @@ from eyechart.plugins import PYTHON
 from eyechart.types import Role
 
 EMBEDDED = "eyechart-tiny"
-"""The model that ships inside the package."""
+"""The model that stands for ONNX where none is named: the first that ships inside the package."""
 PREFIXES = {"hf-hub:": "open_clip", "local-dir:": "open_clip", "internvl_": "internvl"}
 CHECKPOINTS = (".pt", ".pth", ".bin", ".safetensors", ".ckpt")
 WITH_TAGS = frozenset({"open_clip", "internvl"})
@@ -143,7 +144,7 @@ class _Asked:
 
 def _by_prefix(asked: _Asked) -> Iterator[str]:
     yield from (family for prefix, family in PREFIXES.items() if asked.name.startswith(prefix))
-    if EMBEDDED in (asked.name, asked.pretrained) or asked.name.endswith(".onnx"):
+    if MODELS.keys() & {asked.name, asked.pretrained} or asked.name.endswith(".onnx"):
         yield "onnx"
 
 
@@ -214,7 +215,7 @@ RULES: tuple[Callable[[_Asked], Iterator[str]], ...] = (
 
 def _unknown(asked: _Asked) -> UsageError:
     known = FAMILIES[asked.role]
-    names = [EMBEDDED, *open_clip_names()] if asked.role == "encoder" else OWN_GENERATORS.names()
+    names = [*MODELS, *open_clip_names()] if asked.role == "encoder" else OWN_GENERATORS.names()
     advice = f"If a library knows it, name the library with --model_type: {', '.join(known.names())}."
     if find_spec("open_clip") is None:
         advice += " The names of open_clip need: pip install 'eyechart[open-clip]'"

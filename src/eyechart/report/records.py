@@ -16,6 +16,7 @@ from eyechart.errors import ResultError
 from eyechart.io.untrusted import DAMAGED
 from eyechart.results import Result
 from eyechart.results.files import record_blocks, records_file
+from eyechart.results.mistakes import BADNESS
 from eyechart.types import MeanOf, RecordForm
 
 Ints = NDArray[np.int64]
@@ -95,7 +96,7 @@ class _RecordsReader:
 
     def __init__(self, result: Result, keep: int) -> None:
         means: Sequence[MeanOf] = [metric.mean_of for metric in result.values.values() if metric.mean_of]
-        form = result.records.get("form")
+        form = result.record_info.get("form")
         self.form: RecordForm = form if form in FORMS else ""
         self.keep = keep
         self.ids: list[str] = []
@@ -134,7 +135,7 @@ class _RecordsReader:
                 self.texts[position] = str(text)
             if (thumbnail := record.get("thumbnail")) and len(self.thumbnails) < MAX_THUMBNAILS:
                 self.thumbnails[position] = str(thumbnail)
-        if badness_of := _BADNESS.get(self.form):
+        if badness_of := BADNESS.get(self.form):
             found = ((badness_of(record), -position, record) for position, record in enumerate(block, start))
             self.worst = heapq.nlargest(self.keep, chain(self.worst, (one for one in found if one[0] > 0)))
 
@@ -187,28 +188,3 @@ def _number(record: Mapping[str, Any], name: str) -> float:
     if not isinstance(value, int | float) or not low <= value <= high:
         raise ValueError(f"{name} is {value!r:.80}")
     return float(value)
-
-
-# --------------------------------------------------------------- how bad a mistake is: confident ones are shown first
-
-
-def _label_badness(record: Mapping[str, Any]) -> float:
-    if record["rank"] == 1:
-        return 0.0
-    scores = record.get("scores") or [0.0]
-    return 1e-9 + max(0.0, float(scores[0]) - float(record.get("label_score") or 0.0))
-
-
-def _labels_badness(record: Mapping[str, Any]) -> float:
-    scores = record["scores"]
-    right = [scores[i] for i in record["labels"]]
-    return max(0.0, max(scores) - min(right)) if right else 0.0
-
-
-def _ranking_badness(record: Mapping[str, Any]) -> float:
-    rank = record["rank"]
-    return float(rank - 1) if rank is not None else math.inf
-
-
-_BADNESS = {"label": _label_badness, "labels": _labels_badness, "ranking": _ranking_badness}
-"""Questions are not ordered."""

@@ -25,11 +25,11 @@ from eyechart.results.files import records_file
 
 def remembered_columns(result: Result, *, keep: int = 0) -> RecordColumns | None:
     """Return what `read_columns` does, without reading a records file that is as it was when it was read before."""
-    path, digest = records_file(result), result.records.get("sha256")
+    path, digest = records_file(result), result.record_info.get("sha256")
     if path is None or not digest:
         return read_columns(result, keep=keep)
     means = [asdict(metric.mean_of) for metric in result.values.values() if metric.mean_of]
-    what = [str(path.absolute()), result.records.get("form"), means, keep, _code()]
+    what = [str(path.absolute()), result.record_info.get("form"), means, keep, _code()]
     place = cache_root() / "columns" / f"{digest_bytes(json.dumps(what).encode()).hex()}.bin"
     state = _state(path, digest)
     known = _load(place, state)

@@ -81,7 +81,7 @@ def make_result(done: Done) -> Result:
             "limit": job.dataset.limit,
             "caption_cleaning": job.dataset.options.get("caption_cleaning"),
         },
-        records={"form": done.records},
+        record_info={"form": done.records},
         extra=_dumps(job, info),
     )
 

@@ -42,7 +42,7 @@ def _why_not(result: Result, job: Job, now: Mapping[str, str | None]) -> str:
     if result.altered:
         return "was changed after it was written"
     records = records_file(result)
-    if records is not None and (not records.is_file() or records.stat().st_size != result.records.get("bytes")):
+    if records is not None and (not records.is_file() or records.stat().st_size != result.record_info.get("bytes")):
         return "has not the records that were written with it"
     then = result.job.get("identity")
     if not isinstance(then, Mapping):

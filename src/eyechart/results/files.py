@@ -73,7 +73,7 @@ def _retire(output: Path, digest: str) -> None:
     Otherwise a run that is killed between the two files would leave a result beside records that it was not made of.
     """
     try:
-        records = read_result(output).records
+        records = read_result(output).record_info
     except ResultError:
         return  # none there, or half of another tool's: nothing names the records
     if records.get("sha256", digest) != digest:
@@ -131,10 +131,10 @@ def _is_result(body: object) -> bool:
 
 def records_file(result: Result) -> Path | None:
     """Return where the records of a result are, if it has some."""
-    if result.path is None or not result.records.get("file"):
+    if result.path is None or not result.record_info.get("file"):
         return None
     # Only the name: a result file from elsewhere must not make us read outside its own folder.
-    return result.path.parent / Path(str(result.records["file"])).name
+    return result.path.parent / Path(str(result.record_info["file"])).name
 
 
 def record_blocks(result: Result) -> Iterator[list[dict[str, Any]]]:
@@ -151,7 +151,7 @@ def record_blocks(result: Result) -> Iterator[list[dict[str, Any]]]:
             digest = hashlib.file_digest(stream, "sha256").hexdigest()
     except OSError as error:
         raise ResultError(f"{path}: the records of {result.path} cannot be read ({error.strerror}).") from error
-    if result.records.get("sha256", digest) != digest:
+    if result.record_info.get("sha256", digest) != digest:
         raise ResultError(
             f"{path} was cut or changed after {result.path} was written.",
             advice="Run the job again, or leave the result out.",

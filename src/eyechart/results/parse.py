@@ -20,7 +20,11 @@ from eyechart.results.result import IDENTITY, Result
 from eyechart.types import Fact, MeanOf, Metric, digest_json
 
 SCHEMA = 2
-_PLAIN = ("counts", "notices", "failures", "details", "model_card", "data", "provenance", "job", "records")
+_PLAIN = {
+    **{key: key for key in ("counts", "notices", "failures", "details", "model_card", "data", "provenance", "job")},
+    "records": "record_info",
+}
+"""Keys of the file, and the fields of a result that hold them."""
 _LISTS = ("notices", "failures")
 _MAPPINGS = tuple(key for key in _PLAIN if key not in _LISTS)
 _OLD = ("intervals", "chance")
@@ -40,7 +44,7 @@ def result_to_dict(result: Result) -> dict[str, Any]:
         **result.extra,
         "metric_values": {name: metric_to_dict(metric) for name, metric in result.values.items()},
         **({"facts": dict(result.facts)} if result.facts else {}),
-        **{key: getattr(result, key) for key in _PLAIN},
+        **{key: getattr(result, field) for key, field in _PLAIN.items()},
         "schema": SCHEMA,
     }
     cleaned: dict[str, Any] = plain(body)
@@ -85,7 +89,7 @@ def _from_dict(body: Mapping[str, Any], path: Path) -> Result:
         **names,
         values=_values(body),
         facts=_facts(body),
-        **plain,
+        **{_PLAIN[key]: value for key, value in plain.items()},
         extra={key: value for key, value in body.items() if key not in _OURS},
         path=path,
         altered="metric_values" in body and body.get("checksum") != checksum(body),

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from eyechart.types import Fact, Metric
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 IDENTITY = ("dataset", "model", "pretrained", "task", "language")
 """The keys that say what a result is of."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Result:
-    """One evaluation. ``values`` hold the metrics; ``metrics``, ``intervals`` and ``chance`` are views of them."""
+    """One evaluation: a model on a benchmark.
+
+    ``values`` hold the metrics; ``metrics``, ``intervals`` and ``chance`` are views of them. In a notebook a result
+    shows itself as a table.
+    """
 
     dataset: str
     model: str
@@ -37,7 +44,7 @@ class Result:
     provenance: Mapping[str, Any] = field(default_factory=dict)
     job: Mapping[str, Any] = field(default_factory=dict)
     """What was run: settings, digest, and the identity of model, data and code at that time."""
-    records: Mapping[str, Any] = field(default_factory=dict)
+    record_info: Mapping[str, Any] = field(default_factory=dict)
     """File name (beside the result), count, digest and form of the per-sample records."""
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Keys of other tools' results, kept as they are."""
@@ -77,3 +84,60 @@ class Result:
 
         for block in record_blocks(self):
             yield from block
+
+    def records(self) -> pd.DataFrame:
+        """Return the per-sample records as a table, one row each, with the names of classes beside their numbers.
+
+        Columns that hold numbers of classes (``label``, ``prediction``, ``top``) have one more with their names
+        (``label_name``, ``prediction_name``, ``top_names``). Needs pandas: ``pip install 'eyechart[pandas]'``.
+        """
+        from eyechart.results.frames import record_frame
+
+        return record_frame(self)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return the metrics as a table: one row each, with interval, chance level and number of samples.
+
+        Needs pandas: ``pip install 'eyechart[pandas]'``.
+        """
+        from eyechart.results.frames import metric_frame
+
+        return metric_frame([self])
+
+    def plot(self, metrics: str | Sequence[str] | None = None, *, ax: Any = None) -> Any:
+        """Draw metrics with their intervals and chance levels; return the axes of matplotlib.
+
+        Args:
+            metrics: Names of metrics; by default all that are fractions.
+            ax: Axes to draw on; by default new ones.
+
+        Needs matplotlib: ``pip install 'eyechart[plot]'``.
+        """
+        from eyechart.results.plot import plot_results
+
+        return plot_results([self], metrics, ax)
+
+    def save(self, output: str | Path) -> Result:
+        """Write the result and its records to a file, for `eyechart.read_result`, ``compare`` and ``report``.
+
+        Args:
+            output: The result file; records go beside it.
+
+        Returns:
+            The result as it is in the file.
+        """
+        from eyechart.results.files import write_result
+
+        return write_result(
+            replace(self, record_info={"form": self.record_info.get("form", "")}), self.iter_records(), Path(output)
+        )
+
+    def __repr__(self) -> str:
+        from eyechart.results.show import one_line_of
+
+        return one_line_of(self)
+
+    def _repr_html_(self) -> str:
+        from eyechart.results.show import result_html
+
+        return result_html(self)

@@ -9,16 +9,19 @@ from typing import Any
 
 from eyechart.errors import DataError
 from eyechart.io.media import ImageRef, to_rgb
+from eyechart.results.mistakes import badness
 from eyechart.types import Sample
 
 SIDE = 96
 QUALITY = 50
+BYTES_EACH = 4_096
+"""So much, times the number of images, is the most that they take; most are half as large."""
 
 
 def with_thumbnails(
     records: Sequence[Mapping[str, Any]], samples: Iterable[Sample], count: int
 ) -> Sequence[Mapping[str, Any]]:
-    """Add a ``thumbnail`` (a data address) to the records of up to ``count`` images.
+    """Add a ``thumbnail`` (a data address) to the records of up to ``count`` images of up to `BYTES_EACH` on average.
 
     The dataset is read once more, up to the last image that is wanted; only those are decoded.
     """
@@ -26,13 +29,17 @@ def with_thumbnails(
     if not wanted:
         return records
     found: dict[str, str] = {}
+    room = count * BYTES_EACH
     for sample in samples:
         if sample.id in wanted:
             wanted.discard(sample.id)
             try:
-                found[sample.id] = thumbnail(sample.need_image())
+                image = thumbnail(sample.need_image())
             except DataError:
                 continue  # there is none, or it is broken, which is counted where it was to be encoded
+            if len(image) <= room:
+                found[sample.id] = image
+                room -= len(image)
             if not wanted:
                 break
     return [
@@ -44,8 +51,8 @@ def with_thumbnails(
 def choose(records: Sequence[Mapping[str, Any]], count: int) -> list[str]:
     """List the images of the worst mistakes, and what was found in their place, worst first."""
     chosen: dict[str, None] = {}
-    for record in sorted(records, key=_badness, reverse=True):
-        if len(chosen) >= count or _badness(record) <= 0:
+    for record in sorted(records, key=badness, reverse=True):
+        if len(chosen) >= count or badness(record) <= 0:
             break
         for name in _images(record):
             if len(chosen) < count:
@@ -60,14 +67,6 @@ def thumbnail(ref: ImageRef) -> str:
     stream = io.BytesIO()
     image.save(stream, "WEBP", quality=QUALITY, method=4)
     return "data:image/webp;base64," + base64.b64encode(stream.getvalue()).decode()
-
-
-def _badness(record: Mapping[str, Any]) -> float:
-    rank = record.get("rank")
-    if isinstance(rank, int):
-        return rank - 1
-    correct = record.get("correct")
-    return 1.0 - correct if isinstance(correct, int | float) else 0.0
 
 
 def _images(record: Mapping[str, Any]) -> Iterator[str]:

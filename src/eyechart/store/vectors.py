@@ -15,7 +15,6 @@ import logging
 import os
 import secrets
 import time
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ from eyechart.errors import ModelError
 from eyechart.io.digests import DIGEST_SIZE, digest_bytes
 from eyechart.io.files import cache_root
 from eyechart.store.blobs import BlobError, open_blobs
+from eyechart.store.key_index import KeyIndex
 
 log = logging.getLogger("eyechart.store")
 
@@ -37,37 +37,13 @@ class DamagedPartError(BlobError):
     """A part is not what was written."""
 
 
-@dataclass
-class _Index:
-    """Sorted heads (first 8 bytes) of all keys, with their tails and where the vectors are."""
-
-    head: NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, np.uint64))
-    tail: NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, np.uint64))
-    part: NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
-    row: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
-
-    def find(self, digests: Digests) -> NDArray[np.int64]:
-        """Return the position of each digest in the index, or -1.
-
-        Two keys that share their first eight bytes but not the rest count as missing: one of them would be
-        computed again, which costs time once in 2**64 and is never wrong.
-        """
-        halves = np.ascontiguousarray(digests).view(np.uint64)
-        head, tail = halves[:, 0], halves[:, 1]
-        if not len(self.head):
-            return np.full(len(digests), -1, np.int64)
-        at = np.minimum(np.searchsorted(self.head, head), len(self.head) - 1)
-        hit = (self.head[at] == head) & (self.tail[at] == tail)
-        return np.where(hit, at, -1)
-
-
 class VectorTable:
     """The vectors of one model and role (images, or texts in a language)."""
 
     def __init__(self, place: str | Path, *parts: str) -> None:
         self._blobs = open_blobs(place, *parts)
         self._parts: list[str] = []
-        self._index = _Index()
+        self._index = KeyIndex()
         self._verified: set[str] = set()
         self.damaged: list[str] = []
         """The parts that were set aside, and why."""
@@ -75,16 +51,16 @@ class VectorTable:
 
     def missing(self, digests: Digests) -> NDArray[np.bool_]:
         """Tell which keys have no vector yet; one in a part that turns out to be damaged has none."""
-        return self._find(digests) < 0
+        return self._find(digests)[0] < 0
 
-    def _find(self, digests: Digests) -> NDArray[np.int64]:
-        """Return where each key is in the index, or -1. Every part that holds one of them is sound."""
+    def _find(self, digests: Digests) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """Return the part that holds each key, or -1, and its row there. Every part that is named is sound."""
         while True:
-            at = self._index.find(digests)
-            damaged = [n for n in np.unique(self._index.part[at[at >= 0]]) if not self._is_sound(self._parts[n])]
+            parts, rows = self._index.find(digests)
+            damaged = [n for n in np.unique(parts[parts >= 0]) if not self._is_sound(self._parts[n])]
             if not damaged:
-                return at
-            self._forget(damaged)  # another part may hold the same keys, and has to be looked at as well
+                return parts, rows
+            self._index.forget(damaged)  # another part may hold the same keys, and has to be looked at as well
 
     def add(self, digests: Digests, vectors: Vectors) -> None:
         """Store vectors under their keys, durably; returns when they are on disk.
@@ -113,14 +89,13 @@ class VectorTable:
 
     def get(self, digests: Digests) -> Vectors:
         """Return the vectors for keys that are all present, in the order of the keys."""
-        at = self._find(digests)
-        if (at < 0).any():
-            raise KeyError(f"{int((at < 0).sum())} keys are not in the store")
-        parts, rows = self._index.part[at], self._index.row[at]
+        parts, rows = self._find(digests)
+        if (parts < 0).any():
+            raise KeyError(f"{int((parts < 0).sum())} keys are not in the store")
         out: Vectors | None = None
-        for part in np.unique(parts):
-            chosen = parts == part
-            vectors = _read(self._blobs.path(self._parts[part]), "vectors", verify=False)
+        order = np.argsort(parts, kind="stable")
+        for chosen in np.split(order, np.flatnonzero(np.diff(parts[order])) + 1) if len(order) else ():
+            vectors = _read(self._blobs.path(self._parts[parts[chosen[0]]]), "vectors", verify=False)
             if out is None:
                 out = np.empty((len(digests), vectors.shape[1]), np.float32)
             elif out.shape[1] != vectors.shape[1]:
@@ -155,27 +130,11 @@ class VectorTable:
             log.warning("%s", error.message)
             return None
 
-    def _forget(self, parts: list[int]) -> None:
-        """Take what damaged parts held out of the index."""
-        old = self._index
-        keep = ~np.isin(old.part, parts)
-        self._index = _Index(old.head[keep], old.tail[keep], old.part[keep], old.row[keep])
-
     def _extend(self, parts: list[tuple[str, Digests]]) -> None:
-        """Add whole parts to the index, sorting once."""
+        """Add whole parts to the index."""
         first = len(self._parts)
         self._parts += [name for name, _ in parts]
-        halves = [np.ascontiguousarray(keys).view(np.uint64) for _, keys in parts]
-        old = self._index
-        head = np.concatenate([old.head, *(half[:, 0] for half in halves)])
-        order = np.argsort(head, kind="stable")
-        numbers = [np.full(len(half), first + i, np.int32) for i, half in enumerate(halves)]
-        self._index = _Index(
-            head[order],
-            np.concatenate([old.tail, *(half[:, 1] for half in halves)])[order],
-            np.concatenate([old.part, *numbers])[order],
-            np.concatenate([old.row, *(np.arange(len(half)) for half in halves)])[order],
-        )
+        self._index.add([keys for _, keys in parts], first)
 
 
 class EmbeddingStore:

@@ -16,27 +16,38 @@ INSTEAD = {
 }
 """What a setting of the command line replaces in a file besides itself: they say the same in other words."""
 
+PAIRS = ("model_option", "task_option")
+"""KEY=VALUE: those of the command line are added to those of a file."""
+
 
 def complete(parser: CommandParser, given: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings that positions and a config file give.
+    """Return what was given on the command line, and what positions and a config file give besides it.
 
     Args:
         parser: Of the command.
         given: What is on the command line. It wins over the file; flags and words for the same thing are refused.
+
+    Raises:
+        UsageError: If words are unclear, or the file holds something else than settings.
     """
     words, file = given["targets"], given.get("config")
     if not words and not file:
-        return {}
+        return given
     below = _of_file(parser, file) if file else {}
     said = _of_words(words, given, given.get("catalogue") or below.get("catalogue") or []) if words else {}
     if words and not {"dataset"} & {*said, *given, *below}:
+        are = "is a model" if len(words) == 1 else "are models"
         raise UsageError(
-            f"{' '.join(words)}: models, and no dataset.", advice="Name a folder, a table or a dataset, or --dataset."
+            f"{' and '.join(words)} {are} by name, and no dataset is given.",
+            advice="Name a folder or a table that is there, or a dataset, or use --dataset.",
         )
     for name in (*given, *said):
         for other in (*INSTEAD.get(name, ()), *_exclusive(parser, name)):
             below.pop(other, None)
-    return below | said
+    options = {
+        name: [*below.get(name, []), *given[name]] for name in PAIRS if name in given
+    }  # the last of a key counts
+    return below | said | given | options
 
 
 def _of_words(words: list[str], given: dict[str, Any], catalogue: list[str]) -> dict[str, Any]:

@@ -10,7 +10,8 @@ from typing import Any
 
 from eyechart.cli.flags.parser import CommandParser
 from eyechart.errors import UsageError, unknown_name
-from eyechart.io.config_files import read_file
+from eyechart.io.configs.files import PARSERS, read_file
+from eyechart.plan import TASK_FLAGS
 
 OPTIONS = {"model_options": "model_option", "task_options": "task_option"}
 """Settings that are tables, as `Config` has them, and the flag with KEY=VALUE for each."""
@@ -27,13 +28,13 @@ def read_config(parser: CommandParser, file: str) -> dict[str, Any]:
         UsageError: If it holds something else than settings, or one that there is not.
     """
     path = Path(file).expanduser()
-    content = read_file(path)
+    content = read_file(path, PARSERS)
     if not isinstance(content, Mapping):
         raise UsageError(f"{path} holds a list.", advice="It must hold the names of flags, each with its value.")
     words: list[str] = []
     as_they_are: dict[str, Any] = {}
     flags = _flags(parser)
-    for name, value in _settings(content, flags):
+    for name, value in _settings(content):
         if name not in flags:
             raise unknown_name(f"setting in {path}", name, flags, advice="See eyechart eval --help-all")
         if value is None:
@@ -54,14 +55,14 @@ def _flags(parser: CommandParser) -> dict[str, argparse.Action]:
     return {name: action for name, action in {**by_setting, **by_name}.items() if name not in NOT_IN_FILES}
 
 
-def _settings(content: Mapping[Any, Any], flags: Mapping[str, argparse.Action]) -> Iterator[tuple[str, Any]]:
+def _settings(content: Mapping[Any, Any]) -> Iterator[tuple[str, Any]]:
     """Yield names and values; those of inner tables have flags of their own, or are KEY=VALUE."""
     for key, value in content.items():
         name = str(key).removeprefix("--").replace("-", "_")
         if name == QUESTIONS and isinstance(value, Mapping):
-            yield from _settings(value, flags)
+            yield from _settings(value)
         elif name in OPTIONS and isinstance(value, Mapping):
-            own = {inner: one for inner, one in value.items() if name == "model_options" or inner not in flags}
+            own = {inner: one for inner, one in value.items() if name == "model_options" or inner not in TASK_FLAGS}
             yield from ((inner, one) for inner, one in value.items() if inner not in own)
             if own:
                 yield OPTIONS[name], [f"{inner}={json.dumps(one)}" for inner, one in own.items()]

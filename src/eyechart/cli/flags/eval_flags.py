@@ -70,6 +70,12 @@ def _what(parser: argparse.ArgumentParser) -> None:
     add("--language", nargs="+", default=["en"], help="languages of class names and captions")
     add("--limit", type=int, help="score only the first N samples")
     add("--encoding", default="", help="of the text files of a dataset of your own, if not UTF-8: gbk, utf-16, ...")
+    add("--image-column", default="", help="column of image paths of a table of your own")
+    add("--label-column", default="", help="its column of labels: a table of classes")
+    add("--caption-column", nargs="+", default=[], help="its columns of captions: a table for retrieval")
+    add("--id-column", default="", help="its column of ids (default: the line, or the image path)")
+    add("--split-column", default="", help="its column of splits, if that is not called split")
+    add("--delimiter", default="", help="what divides its cells (default: comma, tab, ; or |, found out)")
     add("--annotation-file", default="", help="annotation file of a named retrieval dataset")
     add(
         "--caption-cleaning",
@@ -182,9 +188,9 @@ def _where(parser: argparse.ArgumentParser) -> None:
     add(
         "--thumbnails",
         type=int,
-        default=0,
+        default=LEFT_OPEN,
         metavar="N",
-        help="keep small images of the N worst mistakes, for reports",
+        help="keep small images of the N worst mistakes, for reports (default: 48 of your own data, else none)",
     )
     add("--skip-existing", action="store_true", help="do not repeat jobs whose result is there")
 

@@ -22,7 +22,7 @@ class CommandParser(argparse.ArgumentParser):
     common: frozenset[str] = frozenset()
     """Flags that ``--help`` shows, the others are for ``--help-all``; empty if it shows all."""
     complete: Completion | None = None
-    """From what was given on the command line to what holds instead of defaults: more of it is in files."""
+    """From what was given on the command line to what holds instead of defaults: more of it may be in a file."""
 
     _source = ""
     """Where the words are from, if not from the command line."""
@@ -41,7 +41,7 @@ class CommandParser(argparse.ArgumentParser):
             setattr(found, self.positions, [*(getattr(found, self.positions) or []), *rest])
         if self.complete is not None:
             given = self._given(words) | ({self.positions: getattr(found, self.positions)} if self.positions else {})
-            found = argparse.Namespace(**{**vars(found), **self.complete(self, given), **given})
+            found = argparse.Namespace(**{**vars(found), **self.complete(self, given)})
         return found, []
 
     @property

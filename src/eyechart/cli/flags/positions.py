@@ -7,7 +7,7 @@ from pathlib import Path
 
 from eyechart.datasets.catalogue import Catalogue, load_catalogue, user_files
 from eyechart.datasets.questions.reader import find_questions, question_names
-from eyechart.datasets.resolve import TABLES, is_dataset, is_path, no_such_path
+from eyechart.datasets.resolve import DEMO, TABLES, is_dataset, is_path, no_such_path
 from eyechart.errors import UnknownNameError, UsageError, nearest
 from eyechart.models.folders import families_in
 from eyechart.models.model_collections import collection_names, expand_collection
@@ -29,10 +29,13 @@ def sort_targets(words: Sequence[str], catalogue_files: Sequence[str] = ()) -> d
     for word in words:
         data, model = _is_data(word, catalogue), _is_model(word, catalogue)
         if data and model:
-            raise UsageError(f"{word} could be a dataset and a model.", advice=BY_FLAGS.format(word=word))
+            is_list = Path(word).is_file()
+            advice = BY_FLAGS.replace("--model ", "--pretrained-model ") if is_list else BY_FLAGS
+            raise UsageError(f"{word} could be a dataset and a model.", advice=advice.format(word=word))
         if not data and not model:
             raise _unknown(word, catalogue)
-        sorted_words["dataset" if data else "model"] += [word] if data else _models(word)
+        # Shells complete the name of a folder with a slash, which is no part of a dataset's name.
+        sorted_words["dataset" if data else "model"] += [word.rstrip("/") or word] if data else _models(word)
     return {kind: names for kind, names in sorted_words.items() if names}
 
 
@@ -97,9 +100,9 @@ def _models(word: str) -> list[str]:
 
 def _unknown(word: str, catalogue: Catalogue) -> UsageError:
     if is_path(word, catalogue):
-        return no_such_path(Path(word).expanduser())
-    known = (*catalogue.spellings(), *question_names(), EMBEDDED, *open_clip_names(), *collection_names())
-    near = nearest(word, known)
+        return no_such_path(word)
+    here = [item.name for item in Path().iterdir()]
+    near = nearest(word, (*here, *DEMO, *catalogue.spellings(), *question_names(), EMBEDDED, *open_clip_names()))
     hint = f"Did you mean {' or '.join(near)}? " if near else ""
     return UnknownNameError(
         f"{word!r} is no dataset, no model and no path that is known here.", advice=hint + BY_FLAGS.format(word=word)

@@ -48,7 +48,7 @@ _NOT_SETTINGS = {
 def settings_of(args: argparse.Namespace) -> dict[str, Any]:
     """Turn parsed flags into the settings of `eyechart.config.Config`."""
     from eyechart.config import Config, QuestionSettings
-    from eyechart.like import STYLES, filled
+    from eyechart.like import BESIDE, STYLES, filled
 
     given = {key: value for key, value in vars(args).items() if key not in _NOT_SETTINGS}
     model_options = dict(option_of(text) for text in given.pop("model_option"))
@@ -57,7 +57,8 @@ def settings_of(args: argparse.Namespace) -> dict[str, Any]:
     values = {key: given.pop(key) for key in Config.model_fields if key in given}
     values |= {"model_options": model_options, "questions": questions, "task_options": given | own_options}
     if args.program == CLIP_BENCHMARK:
-        values = {"output": STYLES[filled(values)["like"]].get("output", STYLES[CLIP_BENCHMARK]["output"])} | values
+        style = {**STYLES[CLIP_BENCHMARK], **STYLES[filled(values)["like"]]}
+        values = {name: style[name] for name in BESIDE} | values
     if args.amp or args.no_amp:
         values["precision"] = "amp" if args.amp else "fp32"
     return values

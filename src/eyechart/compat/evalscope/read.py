@@ -9,7 +9,7 @@ from pathlib import Path
 from eyechart.compat.evalscope.secrets import refuse_misplaced
 from eyechart.compat.evalscope.task_config import TaskConfig
 from eyechart.errors import UsageError
-from eyechart.io.config_files import read_file
+from eyechart.io.configs.files import read_file
 
 
 def read_configs(task_cfg: object) -> list[TaskConfig]:

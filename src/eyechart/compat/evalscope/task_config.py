@@ -13,7 +13,7 @@ from eyechart.compat.evalscope.names import normalise
 from eyechart.compat.evalscope.secrets import refuse_misplaced
 from eyechart.config import explain
 from eyechart.errors import UsageError
-from eyechart.io.config_files import is_json, read_inner
+from eyechart.io.configs.files import is_json, read_inner
 
 
 class TaskConfig(schema.Settings):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit, urlunsplit
 
-from eyechart.errors import DataError
+from eyechart.errors import MIRRORS, DataError, unreachable
 
 
 def redacted(url: str) -> str:
@@ -17,10 +17,8 @@ def redacted(url: str) -> str:
 
 def no_network(address: str, error: object) -> DataError:
     """Make the error for a place that cannot be reached."""
-    return DataError(
-        f"Cannot reach {address} ({str(error) or type(error).__name__}).",
-        advice="Check the network. If the data was fetched before, --offline uses the cache.",
-    )
+    host = urlsplit(address).hostname or ""
+    return unreachable(DataError, address, error, next((hub for hub in MIRRORS if hub in host), ""))
 
 
 def no_dataset(address: str) -> DataError:

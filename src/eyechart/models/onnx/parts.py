@@ -6,12 +6,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from eyechart.demo import model_folder
+from eyechart.demo import MODELS, model_folder
 from eyechart.errors import ModelError, unknown_name
 from eyechart.io.digests import file_digest
 from eyechart.models.folders import CONFIG, TOWERS
 from eyechart.models.onnx.references import external_files
-from eyechart.models.resolve import EMBEDDED
 from eyechart.models.towers.small_files import TOKENIZER, read_json
 from eyechart.types import ModelSpec, digest_json
 
@@ -53,8 +52,9 @@ class Parts:
 
 def find_parts(spec: ModelSpec) -> Parts:
     """Find the files: the embedded model, a folder, or the two towers as ``--model`` and ``--pretrained``."""
-    if EMBEDDED in (spec.name, spec.pretrained):
-        return _from_folder(model_folder(), spec)
+    for embedded in MODELS:
+        if embedded in (spec.name, spec.pretrained):
+            return _from_folder(model_folder(embedded), spec)
     towers = [Path(text) for text in (spec.name, spec.pretrained) if text.endswith(".onnx")]
     if towers:
         return _from_towers(towers, spec)
@@ -62,7 +62,7 @@ def find_parts(spec: ModelSpec) -> Parts:
         if text and Path(text).is_dir():
             return _from_folder(Path(text), spec)
     advice = "Give a folder with image.onnx and text.onnx, or the two files as --model and --pretrained."
-    raise unknown_name("ONNX model", spec.pretrained or spec.name, [EMBEDDED], advice=advice)
+    raise unknown_name("ONNX model", spec.pretrained or spec.name, list(MODELS), advice=advice)
 
 
 def _from_folder(folder: Path, spec: ModelSpec) -> Parts:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from safetensors import SafetensorError
 
-from eyechart.errors import EyechartError, ModelError
+from eyechart.errors import EyechartError, ModelError, is_unreachable, unreachable
 from eyechart.models.towers.torch_tools import quiet_transformers
 
 if TYPE_CHECKING:
@@ -48,6 +48,8 @@ def load_error(what: str, error: BaseException) -> ModelError:
     for pattern, explain in _EXPLANATIONS:
         if re.search(pattern, text):
             return explain(what, text)
+    if is_unreachable(error):
+        return unreachable(ModelError, f"the hub for {what}", error, "huggingface")
     if isinstance(error, _DAMAGE) or (isinstance(error, KeyError) and not isinstance(error.args[0], str)):
         return _corrupt(what, text)
     plain = type(error) is Exception or isinstance(error, OSError | RuntimeError | ValueError)

@@ -83,6 +83,7 @@ def make_page(payload: Payload, *, live: bool = False) -> bytes:
         _json_block("overview", overview),
         _json_block("words", {part: words(part) for part in ("page", "notes")}),
         _packed_block("pairs", pack(payload.pairs)),
+        _packed_block("published", pack(payload.published)),
     ]
     blocks += [_packed_block(f"chunk-{number}", chunk) for number, chunk in enumerate(payload.chunks.texts)]
     parts = {

@@ -15,7 +15,7 @@ from eyechart.report.table import Column, ResultTable, lost_samples
 def describe_model(table: ResultTable, row: int) -> dict[str, Any]:
     """Return what is known of a row."""
     model = table.models[row]
-    results = [found.result for (m, _), found in sorted(table.cells.items()) if m == row]
+    results = [table.cells[row, b].result for b in range(len(table.benchmarks)) if (row, b) in table.cells]
     card: Mapping[str, Any] = next((result.model_card for result in results if result.model_card), {})
     rates = [r.provenance["throughput"] for r in results if is_number(r.provenance.get("throughput"))]
     return {
@@ -26,6 +26,7 @@ def describe_model(table: ResultTable, row: int) -> dict[str, Any]:
         "origin": model.origin,
         "family": cut(str(card.get("family", "")), 100),
         "parameters": card.get("parameters") if is_number(card.get("parameters")) else None,
+        "gflops": card.get("gflops") if is_number(card.get("gflops")) else None,
         "image_size": card.get("image_size") if is_number(card.get("image_size")) else None,
         "throughput": round(sum(rates) / len(rates), 3) if rates else None,
     }

@@ -17,10 +17,11 @@ from eyechart.report.page.chunks import make_chunk
 from eyechart.report.page.limits import Limits, cut, short
 from eyechart.report.page.overview import describe_benchmark, describe_model, describe_result
 from eyechart.report.page.packing import PackedValues
+from eyechart.report.page.published import describe_published
 from eyechart.report.pairing import RecordsCache, differences
 from eyechart.report.ranking import SuiteScores, tied_with_best
-from eyechart.report.reference import load_reference, published_tables
-from eyechart.report.table import Column, ResultTable, best_of, make_table
+from eyechart.report.reference import load_reference
+from eyechart.report.table import Column, ResultTable, benchmark_of, best_of, make_table
 
 ALL_PAIRS = 12
 """Up to so many models every pair is compared; of more, the best by average with each other and with all."""
@@ -35,6 +36,7 @@ class Payload:
     overview: dict[str, Any]
     chunks: PackedValues
     pairs: list[dict[str, Any]]
+    published: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass
@@ -61,8 +63,7 @@ def make_payload(
 ) -> Payload:
     """Turn results, and published ones if asked, into the data of the page."""
     limits = limits or Limits()
-    everything = [*found, *(item for name in references for item in load_reference(name))]
-    table = make_table(everything)
+    table = make_table([*found, *_beside(found, references)])
     cache = RecordsCache(table, keep=WORST, strict=False)
     gathered = _Gathered(SuiteScores(table), choose_pairs(table))
     for benchmark in range(len(table.benchmarks)):
@@ -86,7 +87,7 @@ def make_payload(
         ],
         "results": [describe_result(table, m, b) for m, b in sorted(table.cells)],
         "ranking": (ranking := gathered.suite.ranking()) and asdict(ranking),
-        "published": [[asdict(part) for part in published_tables(name, table)] for name in references],
+        "published": list(references),
         "notices": [
             *_first([str(cut(item.reason, 300)) for item in skipped]),
             *_first(table.notices),
@@ -94,12 +95,26 @@ def make_payload(
         ],
         "pairs": len(gathered.lines),
     }
-    return Payload(overview, gathered.chunks, _pairs(table, gathered))
+    return Payload(overview, gathered.chunks, _pairs(table, gathered), describe_published(found, references))
+
+
+MANY_PUBLISHED = 12
+"""So many published models alone are still a matrix; more are shown in their own view only."""
+
+
+def _beside(found: Sequence[Found], references: Sequence[str]) -> list[Found]:
+    """Return the published results of the benchmarks that one's own are of; a few models also without these."""
+    wanted = {benchmark_of(item.result) for item in found}
+    published = [item for name in dict.fromkeys(references) for item in load_reference(name)]
+    if wanted:
+        return [item for item in published if benchmark_of(item.result) in wanted]
+    few = len({(item.argument, item.result.model, item.result.pretrained) for item in published}) <= MANY_PUBLISHED
+    return published if few else []
 
 
 def choose_pairs(table: ResultTable) -> list[tuple[int, int]]:
     """List the pairs of rows to compare: all, or those of the best models if there are too many."""
-    models = sorted({m for (m, _), found in table.cells.items() if found.result.records})
+    models = sorted({m for (m, _), found in table.cells.items() if found.result.record_info})
     if len(models) <= ALL_PAIRS:
         return list(combinations(models, 2))
     mean = average(table, table.columns())

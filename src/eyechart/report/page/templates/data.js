@@ -84,11 +84,20 @@ const KINDS = [...new Set(BENCHMARKS.map((benchmark) => benchmark.kind))];
 
 // ------------------------------------------------------------------ what is chosen on the page, kept over a reload
 
+// A long list of published models stands in a view of its own; here it would bury one's own rows.
+const MANY_PUBLISHED = 12;
+
+function hiddenAtFirst() {
+  const published = MODELS.filter((model) => model.origin === "published");
+  const few = published.length <= MANY_PUBLISHED || published.length === MODELS.length;
+  return few ? [] : published.map((model) => model.label);
+}
+
 const STATE = {
   query: "",
   metric: "",
   average: "plain",
-  hiddenModels: [],
+  hiddenModels: hiddenAtFirst(),
   hiddenBenchmarks: [],
   sort: { key: "average", best: true },
   intervals: true,

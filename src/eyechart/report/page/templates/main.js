@@ -1,11 +1,16 @@
 // Views by the part of the address after #, the menu, the theme, the language.
 
 const VIEWS = [
-  ["", word("Overview"), () => true],
+  ["", word("Overview"), () => !onlyPublished()],
   ["compare", word("Compare"), () => DATA.pairs > 0],
-  ["results", word("Results"), () => true],
+  ["results", word("Results"), () => !onlyPublished()],
   ["published", word("Published"), () => DATA.published.length > 0],
 ];
+
+// Long published tables and nothing of one's own: there is one view.
+function onlyPublished() {
+  return !DATA.results.length && DATA.published.length > 0;
+}
 
 function go(hash) {
   location.hash = hash;
@@ -39,7 +44,7 @@ async function show({ first = false } = {}) {
     if (name === "benchmark" && needed) benchmarkView(main, Number(argument), params, needed);
     else if (name === "compare") compareView(main, params, needed);
     else if (name === "results") resultsView(main, params);
-    else if (name === "published") publishedView(main);
+    else if (name === "published" || onlyPublished()) await publishedView(main);
     else overview(main);
   } catch (error) {
     if (turn !== turns) return;

@@ -1,7 +1,7 @@
 // The most confident mistakes of each benchmark as images, under the first table: what the numbers look like.
 
 const STRIPS = 12; // benchmarks that are shown; the others are a click away
-const STRIP_IMAGES = 10;
+const STRIP_IMAGES = 12;
 
 function mistakesSection() {
   const shown = BENCHMARKS.map((benchmark, b) => ({ benchmark, b })).filter(({ benchmark }) => benchmark.images > 0).slice(0, STRIPS);

@@ -127,7 +127,7 @@ const AXES = [
 
 function drawScatter(models, columns, average) {
   const target = document.getElementById("scatter");
-  const usable = AXES.filter(([key]) => MODELS.filter((model) => model[key]).length > 1);
+  const usable = AXES.filter(([key]) => new Set(MODELS.map((model) => model[key]).filter(Boolean)).size > 1);
   if (!usable.length) return;
   const [key, xWord, log] = usable.find(([name]) => name === STATE.scatterX) || usable[0];
   const xLabel = t(xWord);

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
 from eyechart.errors import UsageError
-from eyechart.io.plain_values import TooMuchError, read_json, read_yaml
+from eyechart.io.configs.plain_values import TooMuchError, read_json, read_yaml
 from eyechart.io.untrusted import read_text
 
+TASK_CONFIGS = (".yaml", ".yml", ".json")
+"""What EvalScope's configs are written in."""
 
-def read_file(path: Path) -> Any:
-    """Read a file that holds a mapping, or a list of mappings."""
-    parse = PARSERS.get(path.suffix.lower())
-    if parse is None:
-        raise UsageError(f"{path}: unknown kind of file.", advice=f"A config ends in {', '.join(PARSERS)}.")
-    content = parse(read_text(path, UsageError), path)
+
+def read_file(path: Path, forms: Collection[str] = TASK_CONFIGS) -> Any:
+    """Read a file that holds a mapping, or a list of mappings; by its ending, which must be one of the forms."""
+    form = path.suffix.lower()
+    if form not in forms:
+        raise UsageError(f"{path}: unknown kind of file.", advice=f"A config ends in {', '.join(forms)}.")
+    content = PARSERS[form](read_text(path, UsageError), path)
     if not isinstance(content, dict | list):
         raise UsageError(f"{path} holds no settings.", advice="It must hold a mapping, or a list of mappings.")
     return content

@@ -1,0 +1,1 @@
+"""Settings in files: YAML, TOML and JSON as plain values, with limits."""

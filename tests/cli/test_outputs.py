@@ -1,0 +1,147 @@
+"""Where results go: short names in one folder, unless the user or another tool's switch says otherwise."""
+
+import json
+
+import pytest
+
+from eyechart.cli import main
+from support.data import write_classification, write_retrieval
+
+TINY = ["--model_type", "onnx", "--model", "eyechart-tiny", "--pretrained", "eyechart-tiny"]
+FEW = ["--limit", "20"]
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    folder = tmp_path / "work"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def run(*words, program="eyechart"):
+    return main(["eval", *TINY, "--dataset", "demo/garments", *FEW, *words], program=program)
+
+
+def files(folder):
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*.json"))
+
+
+def test_results_go_into_one_folder_under_short_names(place):
+    assert run("--dataset", "demo/garments", "demo/scenes", "--language", "en", "de", "--quiet") == 0
+    assert run("--task", "zeroshot_classification", "clustering", "--quiet") == 0
+
+    assert files(place) == [
+        "results/demo_garments_eyechart-tiny.json",
+        "results/demo_garments_eyechart-tiny_clustering.json",
+        "results/demo_garments_eyechart-tiny_de.json",
+        "results/demo_scenes_eyechart-tiny.json",
+        "results/demo_scenes_eyechart-tiny_de.json",
+    ]
+
+
+@pytest.mark.parametrize(("output", "made"), [("new/", []), ("there", ["there"]), ("by/{language}/", [])])
+def test_a_folder_as_output_holds_files_of_those_names(place, output, made):
+    for name in made:
+        (place / name).mkdir()
+
+    assert run("--output", output, "--quiet") == 0
+
+    folder = output.replace("{language}", "en").rstrip("/")
+    assert files(place) == [f"{folder}/demo_garments_eyechart-tiny.json"]
+
+
+def test_data_of_the_same_name_in_two_places_have_two_files(place, tmp_path_factory):
+    elsewhere = [tmp_path_factory.mktemp("a") / "photos", tmp_path_factory.mktemp("b") / "photos"]
+    for folder in (*elsewhere, place / "my" / "photos"):
+        write_classification(folder)
+
+    assert run("--dataset", *map(str, elsewhere), "./my/photos/", "--quiet") == 0
+
+    names = files(place / "results")
+    assert names[0] == "my_photos_eyechart-tiny.json"
+    assert [name.startswith("photos-") for name in names[1:]] == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("program", "words", "expected"),
+    [
+        ("clip_benchmark", [], "demo_garments_eyechart-tiny_eyechart-tiny_en_zeroshot_classification.json"),
+        (
+            "eyechart",
+            ["--like", "clip_benchmark", "--no_amp"],
+            "demo_garments_eyechart-tiny_eyechart-tiny_en_zeroshot_classification.json",
+        ),
+        ("eyechart", ["--like", "internvl", "--precision", "fp32"], "result.json"),
+        ("clip_benchmark", ["--like", "internvl", "--precision", "fp32"], "result.json"),
+        ("clip_benchmark", ["--output", "mine.json"], "mine.json"),
+    ],
+)
+def test_switches_of_other_tools_keep_their_names(place, program, words, expected):
+    assert run(*words, "--quiet", program=program) == 0
+
+    assert files(place) == [expected]
+
+
+def test_quiet_keeps_the_table_and_under_the_name_of_clip_benchmark_prints_nothing(place, capsys):
+    assert run("--quiet") == 0
+    ours = capsys.readouterr()
+    assert run("--quiet", program="clip_benchmark") == 0
+    theirs = capsys.readouterr()
+
+    assert "acc1" in ours.out
+    assert ours.err == theirs.out == theirs.err == ""
+
+
+def test_a_run_says_what_it_writes_over(place, capsys):
+    def said(*words):
+        assert run(*words) == 0
+        return capsys.readouterr().err
+
+    name = "results/demo_garments_eyechart-tiny.json"
+    assert "written over" not in said()
+    assert f"{name} holds the same result; it is written over\n" in said()
+    assert f"{name} was made with other settings (limit 20, now 10); it is written over\n" in said("--limit", "10")
+
+
+def test_data_that_changed_are_named_when_their_result_is_written_over(place, capsys):
+    captions = [["a red shirt"], ["a blue shirt"], ["a hat"]]
+    write_retrieval(place / "shop", captions=captions)
+    assert run("--dataset", "shop", "--quiet") == 0
+    write_retrieval(place / "shop", captions=[*captions[:2], ["a cap"]])
+
+    assert run("--dataset", "shop") == 0
+
+    assert "results/shop_eyechart-tiny.json was made with other data; it is written over\n" in capsys.readouterr().err
+
+
+def test_a_result_of_something_else_is_not_written_over(place, capsys):
+    assert run("--output", "r.json", "--quiet") == 0
+    before = (place / "r.json").read_bytes()
+
+    assert run("--dataset", "demo/scenes", "--output", "r.json") == 1
+
+    assert "not written over" in capsys.readouterr().err
+    assert (place / "r.json").read_bytes() == before
+
+
+def test_readers_take_that_folder_if_nothing_is_named(place, capsys):
+    assert main(["build"]) == main(["compare"]) == main(["report"]) == main(["serve"]) == 2
+    assert capsys.readouterr().err.count("results/") >= 3
+    assert run("--language", "en", "de", "--quiet") == 0
+
+    assert main(["build", "-o", "table.csv"]) == main(["report"]) == 0
+
+    assert len((place / "table.csv").read_text().splitlines()) == 3
+    assert (place / "report.html").stat().st_size > 100_000
+    assert json.loads((place / "results/demo_garments_eyechart-tiny_de.json").read_text())["language"] == "de"
+
+
+def test_the_last_line_says_how_to_see_it(place, capsys):
+    assert run("--output", "r.json") == 0
+    assert capsys.readouterr().err.endswith("To see it: `eyechart report r.json -o report.html`\n")
+
+    assert run("--language", "en", "de", "--output", "my results/") == 0
+    assert capsys.readouterr().err.endswith(
+        "2 results are in my results/. To see it: `eyechart report 'my results/' -o report.html`\n"
+    )

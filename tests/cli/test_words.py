@@ -1,0 +1,156 @@
+"""`eyechart eval photos/ ViT-B-32:openai`: what is data and what is a model is found out."""
+
+import json
+
+import pytest
+
+from eyechart.cli import main, make_parser
+from eyechart.cli.flags.settings import settings_of
+from eyechart.config import make_config
+from eyechart.errors import EyechartError, UsageError
+from eyechart.models.resolve import resolve_model
+from eyechart.plan_models import model_specs
+from support.data import png
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """Photos of one's own, the folder of a model, and a list of names."""
+    monkeypatch.chdir(tmp_path)
+    for name, color in (("cat", 1), ("dog", 2)):
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        (tmp_path / "photos" / name / "1.png").write_bytes(png(color))
+    (tmp_path / "captions.csv").write_text("filepath,title\nphotos/cat/1.png,a cat\n")
+    (tmp_path / "my_clip").mkdir()
+    (tmp_path / "my_clip" / "open_clip_config.json").write_text("{}")
+    (tmp_path / "names.txt").write_text("cifar10\n")
+    return tmp_path
+
+
+def settings(*words):
+    return settings_of(make_parser("eyechart", "eval").parse_args(["eval", *words]))
+
+
+def meant(*words):
+    found = settings(*words)
+    return found["dataset"], found["model"]
+
+
+@pytest.mark.parametrize(
+    ("words", "datasets", "models"),
+    [
+        ("photos/ ViT-B-32:openai", ["photos"], ["ViT-B-32:openai"]),
+        ("ViT-B-32:openai photos", ["photos"], ["ViT-B-32:openai"]),
+        ("--quiet photos ViT-B-32", ["photos"], ["ViT-B-32"]),
+        ("photos --limit 3 ViT-B-32 --quiet eyechart-tiny", ["photos"], ["ViT-B-32", "eyechart-tiny"]),
+        ("captions.csv cifar10 vtab+ my_clip", ["captions.csv", "cifar10", "vtab+"], ["my_clip"]),
+        ("wds/pets demo/scenes ViT-B/32:openai", ["wds/pets", "demo/scenes"], ["ViT-B/32:openai"]),
+        ("MMBench_DEV_EN Qwen/Qwen2.5-VL-3B-Instruct", ["MMBench_DEV_EN"], ["Qwen/Qwen2.5-VL-3B-Instruct"]),
+        ("photos hf-hub:timm/x internvl_c_classification", ["photos"], ["hf-hub:timm/x", "internvl_c_classification"]),
+        ("photos ViT-B-32:./weights.pt", ["photos"], ["ViT-B-32:./weights.pt"]),
+        ("photos --model ViT-L-14", ["photos"], ["ViT-L-14"]),
+        ("ViT-L-14 --dataset photos", ["photos"], ["ViT-L-14"]),
+        ("photos", ["photos"], []),
+    ],
+)
+def test_words_are_sorted_wherever_they_stand(place, words, datasets, models):
+    assert meant(*words.split()) == (datasets, models)
+
+
+def test_a_collection_of_models_is_its_models(place):
+    assert meant("photos", "openai")[1][:2] == ["ViT-B-32:openai", "ViT-B-16:openai"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("phots ViT-B-32", r"'phots' is no dataset.*\n.*photos.*--dataset phots or --model phots"),
+        ("./phots ViT-B-32", r"no such folder or file: ./phots\nDid you mean photos"),
+        ("photos/cta ViT-B-32", r"no such folder or file: photos/cta\nDid you mean photos/cat\?"),
+        ("names.txt ViT-B-32", r"could be a dataset and a model.*\n.*--pretrained-model names.txt"),
+        ("python:mine:thing photos", r"could be a dataset and a model.*\n.*--model python:mine:thing"),
+        ("photos ViT-B-32 --dataset cifar10", r"photos and --dataset both name a dataset"),
+        ("photos ViT-B-32 --model ViT-L-14", r"ViT-B-32 and --model both name a model"),
+        ("photos ViT-B-32 --pretrained-model openai", r"ViT-B-32 and --pretrained-model both name a model"),
+        ("ViT-B-32:openai", r"is a model by name, and no dataset"),
+        ("phots/cat ViT-B-32", r"phots/cat and ViT-B-32 are models by name, and no dataset"),
+        ("demo/garmnts ViT-B-32", r"Did you mean demo/garments"),
+    ],
+)
+def test_what_is_unclear_is_refused_with_the_flags_that_say_it(place, words, message):
+    with pytest.raises(UsageError) as caught:
+        meant(*words.split())
+
+    assert caught.match(message) or pytest.fail(str(caught.value))
+
+
+def test_a_folder_and_an_architecture_of_one_name_are_told_apart_by_flags(place):
+    (place / "ViT-B-32").mkdir()
+
+    with pytest.raises(UsageError, match="could be a dataset and a model"):
+        meant("ViT-B-32")
+    assert meant("--dataset", "ViT-B-32", "--model", "ViT-B-32") == (["ViT-B-32"], ["ViT-B-32"])
+
+
+def test_two_words_make_a_run(place):
+    assert main(["eval", "photos/", "eyechart-tiny", "--quiet", "--output", "r.json"]) == 0
+
+    result = json.loads((place / "r.json").read_text())
+    assert (result["dataset"], result["model"], result["task"]) == (
+        "photos",
+        "eyechart-tiny",
+        "zeroshot_classification",
+    )
+
+
+# ------------------------------------------------------------------------------------------- architecture:weights
+
+
+def specs(**settings):
+    return [(spec.family, spec.name, spec.pretrained) for spec in model_specs(make_config(settings), "encoder", str)]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"model": ["ViT-B-32:openai"]},
+        {"model": ["ViT-B-32:openai"], "model_type": "open_clip"},
+        {"model": ["ViT-B-32"], "pretrained": ["openai"]},
+        {"pretrained_model": ["ViT-B-32:openai"]},
+        {"pretrained_model": ["ViT-B-32,openai"]},
+    ],
+)
+def test_a_name_with_weights_is_the_same_model_everywhere(settings):
+    assert specs(**settings) == [("open_clip", "ViT-B-32", "openai")]
+
+
+def test_weights_may_be_a_file_and_the_name_as_openai_writes_it():
+    assert specs(model=["ViT-B/32:C:\\weights.pt"]) == [("open_clip", "ViT-B/32", "C:\\weights.pt")]
+
+
+@pytest.mark.parametrize(
+    ("name", "family", "address"),
+    [
+        ("python:mine:make", None, ""),
+        ("hf-hub:org/name", "open_clip", ""),
+        ("local-dir:folder", "open_clip", ""),
+        ("llava:7b", "api", ""),
+        ("ViT-B-32:openai", None, "http://127.0.0.1:1/v1"),  # whatever a server calls its models
+        ("C:\\models\\clip", "open_clip", ""),
+        ("http://host/model", "open_clip", ""),
+    ],
+)
+def test_other_names_with_colons_stay_whole(name, family, address):
+    found = resolve_model(name, family=family, address=address)
+
+    assert (found.name, found.pretrained) == (name, "")
+
+
+def test_weights_are_given_once():
+    with pytest.raises(UsageError, match="names its weights, and so does --pretrained laion"):
+        specs(model=["ViT-B-32:openai"], pretrained=["laion400m_e32"])
+
+
+def test_a_wrong_architecture_has_near_names():
+    with pytest.raises(EyechartError, match=r"'ViT-B-23'[^?]*ViT-B-32"):
+        specs(model=["ViT-B-23:openai"])

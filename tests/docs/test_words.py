@@ -1,0 +1,24 @@
+"""The docs use one word per idea: those of the table in CONTRIBUTING.md."""
+
+import re
+
+import pytest
+
+from support.doc_pages import FENCE, PAGES, ROOT
+
+ORDINARY = {"ask", "tell", "rating", "reading", "pace", "hire", "dismiss", "writer", "main metric"}
+"""Words of the table that are also ordinary English, or names in other tools: a person has to judge them."""
+TABLE = re.search(r"## Words\n(.*?)\n## ", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"), re.DOTALL)[1]
+ROWS = re.findall(r"^\| ([^|]+) \| ([^|]+) \|$", TABLE, re.MULTILINE)[1:]
+NEVER = {word for _, words in ROWS for word in words.split(", ")} - ORDINARY - {"question and answer", "for retrieval"}
+
+
+def test_the_table_is_read():
+    assert {"picture", "listing", "headline", "model that writes"} <= NEVER
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_no_page_uses_a_word_that_we_do_not_say(page):
+    prose = re.sub(r"`[^`]*`|\]\([^)]*\)", "", FENCE.sub("", page.read_text(encoding="utf-8")))
+
+    assert [word for word in sorted(NEVER) if re.search(rf"\b{word}s?\b", prose, re.IGNORECASE)] == []
