@@ -42,6 +42,7 @@ ARROWS = {
     "run": f"{BELOW} session results tasks inference manifest",
     "calls": f"{BELOW} __init__ config plan plan_models session run results report models datasets inference tasks"
     " manifest metrics store provenance",
+    "estimate": f"{BELOW} config plan plan_models models datasets store results tasks",
     "engine": f"{BELOW} run session inference tasks",
     "compat.acting": "errors",
     "compat.spawned": "compat.acting",

@@ -60,6 +60,15 @@ class DataError(EyechartError):
     """A dataset is missing, damaged or does not fit its description."""
 
 
+class NotHereError(DataError):
+    """Data that could be fetched, where nothing may be."""
+
+    def __init__(self, message: str, *, advice: str = "", source: str = "") -> None:
+        super().__init__(message, advice=advice)
+        self.source = source
+        """Where it would come from."""
+
+
 class ModelError(EyechartError):
     """A model cannot be loaded or gives unusable vectors or answers."""
 

@@ -15,7 +15,7 @@ from eyechart.datasets.registry import OpenDatasets
 from eyechart.datasets.resolve import OTHER_FILES, TABLES, resolve_dataset
 from eyechart.datasets.table_columns import CAPTIONS, CLASSES, READ_AS
 from eyechart.datasets.table_columns import OPTIONS as TABLE_OPTIONS
-from eyechart.errors import DataError, LanguageError, UsageError, unknown_name
+from eyechart.errors import DataError, LanguageError, NotHereError, UsageError, unknown_name
 from eyechart.like import OWN, STYLES
 from eyechart.models.family import Family
 from eyechart.models.registry import family_of
@@ -183,6 +183,7 @@ def plan_jobs(
     say: Callable[[str], object] = warnings.warn,
     datasets: OpenDatasets | None = None,
     given: Mapping[str, Given] = NOTHING_GIVEN,
+    absent: dict[str, NotHereError] | None = None,
 ) -> list[Job]:
     """Expand settings into jobs: models x datasets x languages x tasks, those of one model together.
 
@@ -192,10 +193,10 @@ def plan_jobs(
             is nothing else to do, that is an error instead.
         datasets: Where those that are opened are kept for who runs the jobs.
         given: Objects of Python, by the names that the settings have for them.
+        absent: Filled with datasets that are not here where nothing is fetched; without it, that is an error.
     """
     asked_models(config)  # what is wrong with these is said before a dataset is opened, or fetched
-    planner, left_out = Planner(datasets), dict[str, LanguageError]()
-    benchmarks: dict[tuple[str, str, str], PlannedBenchmark] = {}
+    planner = Planner(datasets)
     names = dataset_names(config, given)
     notes = config.notes()
     for note in notes:
@@ -203,19 +204,12 @@ def plan_jobs(
     if not config.skip_existing and _encodes(config, names[0], given):
         for spec in model_specs(config, "encoder", str, given):  # before a dataset is opened, which may take a download
             planner.check(spec, "encoder")
-    for (number, name), language, task in product(
-        enumerate(names), dict.fromkeys(config.language), dict.fromkeys(config.task)
-    ):
-        try:
-            dataset = dataset_spec(config, name, language, given, task)
-            options = task_options(config, number, len(names))
-            benchmarks[name, language, task] = planner.benchmark(dataset, task, options, group_by=config.group_by)
-        except LanguageError as error:
-            left_out.setdefault(f"{name} ({language})", error)
+    benchmarks, left_out = _benchmarks(config, planner, names, given, absent)
     if left_out and not benchmarks:
         raise next(iter(left_out.values()))
     asked = frozenset().union(*(benchmark.asked for benchmark in benchmarks.values()))
-    _check_options(config.task_options, asked | STYLES[config.like].get("task_options", {}).keys())
+    if not absent:  # their tasks may be the ones that know an option
+        _check_options(config.task_options, asked | STYLES[config.like].get("task_options", {}).keys())
     roles = list(dict.fromkeys(benchmark.task.needs for benchmark in benchmarks.values()))
     models = zip(*(model_specs(config, role, say, given) for role in roles), strict=True)
     jobs = [
@@ -235,10 +229,39 @@ def plan_jobs(
     return jobs
 
 
+def _benchmarks(
+    config: Config,
+    planner: Planner,
+    names: list[str],
+    given: Mapping[str, Given],
+    absent: dict[str, NotHereError] | None,
+) -> tuple[dict[tuple[str, str, str], PlannedBenchmark], dict[str, LanguageError]]:
+    """Open every dataset in every language, for every task; return also those without the language."""
+    benchmarks: dict[tuple[str, str, str], PlannedBenchmark] = {}
+    left_out: dict[str, LanguageError] = {}
+    for (number, name), language, task in product(
+        enumerate(names), dict.fromkeys(config.language), dict.fromkeys(config.task)
+    ):
+        try:
+            dataset = dataset_spec(config, name, language, given, task)
+            options = task_options(config, number, len(names))
+            benchmarks[name, language, task] = planner.benchmark(dataset, task, options, group_by=config.group_by)
+        except LanguageError as error:
+            left_out.setdefault(f"{name} ({language})", error)
+        except NotHereError as error:
+            if absent is None:
+                raise
+            absent.setdefault(name, error)
+    return benchmarks, left_out
+
+
 def _encodes(config: Config, dataset: str, given: Mapping[str, Given]) -> bool:
     """Tell whether the first job of a run needs an encoder, without opening its dataset."""
     if config.task[0] == "auto":
-        return dataset_spec(config, dataset, config.language[0], given).reader != "questions"
+        try:
+            return dataset_spec(config, dataset, config.language[0], given).reader != "questions"
+        except NotHereError:
+            return False  # it is told when the dataset is opened
     return load_task(config.task[0]).needs == "encoder"
 
 

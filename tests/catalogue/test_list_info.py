@@ -68,6 +68,28 @@ def test_tasks_and_models_say_what_they_are(capsys, what, name):
     assert len(rows[name]) > 3
 
 
+def test_a_search_with_a_typo_finds_near_names(capsys):
+    assert main(["list", "datasets", "--search", "cifr"]) == 0
+
+    printed = capsys.readouterr()
+    assert {"cifar10", "cifar100", "vtab/cifar100"} <= {line.split()[0] for line in printed.out.splitlines()}
+    assert "imagenet1k" not in printed.out
+    assert "Nothing has 'cifr' in its name or title; names like it:" in printed.err
+
+
+def test_a_search_for_nonsense_finds_nothing(capsys):
+    assert names(capsys, "datasets", "--search", "zzzzqqqq") == set()
+
+
+def test_models_are_listed_as_they_are_written(capsys):
+    rows = {row[0]: row[1] for row in lines(capsys, "models")}
+
+    assert rows["ViT-B-32:openai"] == rows["ViT-L-14:laion2b_s32b_b82k"] == "open_clip"
+    assert rows["eyechart-tiny"] == "onnx"
+    assert rows["transformers"] == "family"
+    assert names(capsys, "models", "--search", "vit-b-32:opnai") & {"ViT-B-32:openai"}
+
+
 def test_info_tells_all_of_a_dataset(capsys):
     assert main(["info", "XTD", "--dataset_root", "data/coco"]) == 0
 

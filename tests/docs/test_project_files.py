@@ -4,6 +4,7 @@ Their form is checked by `make lint` (hadolint, the schemas of GitHub's workflow
 """
 
 import importlib.util
+import json
 import re
 import tomllib
 from pathlib import Path
@@ -37,6 +38,39 @@ def test_every_badge_of_the_readme_is_a_file_that_says_what_is_true(script):
     assert {alternative.lower() for alternative, _ in shown} == {
         f"{name} {value}".lower() for name, value in facts.items()
     }
+
+
+SPEED = {
+    "zero-shot classification, 2,000 images": ("classification", 0),
+    "the prompts alone": ("text_side", 0),
+    "the same images with other templates": ("classification", 1),
+    "the same run again": ("classification", 2),
+    "recall@1, 5, 10 in both directions": ("scores", 0),
+}
+"""Rows of the README's table of speed, and where `make bench` wrote what was measured."""
+
+
+@pytest.mark.parametrize("row", SPEED)
+def test_the_readme_s_speeds_are_those_that_were_measured(row):
+    part, place = SPEED[row]
+    measured = json.loads((ROOT / "benchmarks/results/speed.json").read_text())[part]["rows"][place]
+    line = re.search(rf"^\| {re.escape(row)}.*$", (ROOT / "README.md").read_text(), re.MULTILINE)[0]
+
+    shown = [cell.strip(" s") for cell in line.strip("| ").split("|")[1:]]
+    for text, name in zip(shown, ("peer wall s", "ours wall s", "wall ratio"), strict=True):
+        digits = len(text.partition(".")[2])
+        assert abs(float(text) - measured[name]) <= 0.5 * 10**-digits + 1e-9, (row, name)
+
+
+def test_the_readme_counts_benchmarks_as_the_list_does():
+    listed = (ROOT / "docs/vlm-benchmarks.md").read_text()
+    scored, refused = re.search(r"^(\d+) names are scored.* (\d+) are refused", listed, re.MULTILINE).groups()
+
+    for page in ("README.md", "docs/limits.md", "docs/from-vlmevalkit.md"):
+        text = (ROOT / page).read_text()
+        assert set(re.findall(r"(\d+) (?:of VLMEvalKit's|names are scored)", text)) <= {scored}
+        assert set(re.findall(r"(\d+) (?:benchmark )?names of", text)) <= {refused}
+    assert f"{scored} of VLMEvalKit's" in (ROOT / "README.md").read_text()
 
 
 def test_the_readme_asks_no_other_host_for_an_image():

@@ -147,6 +147,27 @@ def test_ranks_are_those_of_float64_however_near_the_vectors_are(spread):
     assert relevant.ranks.tolist() == np.concatenate(places).tolist()
 
 
+@pytest.mark.parametrize("spread", [1.0, 1e-3, 1e-6, 0.0])
+@pytest.mark.parametrize("most", [2, 40])
+def test_queries_may_have_one_relevant_item_or_many(monkeypatch, spread, most):
+    monkeypatch.setattr("eyechart.metrics.search.TILE", (7, 31))
+    rng = np.random.default_rng(4)
+    queries, gallery = ((1 + spread * rng.standard_normal((n, 32))).astype(np.float32) for n in (40, 90))
+    gallery[60:70] = gallery[5]
+    counts = rng.integers(1, most + 1, 40)
+    items = [rng.choice(90, count, replace=False) for count in counts]
+
+    positives = Positives(np.concatenate(items), np.cumsum(counts) - counts)
+    relevant = ranking.rank_relevant(queries, gallery, positives)
+
+    exact = (queries[:, None, :].astype(np.float64) * gallery[None].astype(np.float64)).sum(axis=2)
+    for query, own in enumerate(items):
+        right = np.isin(np.arange(90), own)
+        order = np.lexsort((right, -exact[query]))
+        begin = positives.starts[query]
+        assert relevant.ranks[begin : begin + len(own)].tolist() == (np.flatnonzero(right[order]) + 1).tolist()
+
+
 def test_a_relevant_item_whose_vector_is_zero_stands_last():
     gallery = np.array([[0, 0], [-1, 0], [-1, 1]], np.float32)
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from eyechart.metrics.ranking import rank_relevant
 from eyechart.metrics.retrieval import rank_both_ways, rank_positives, top_items
-from eyechart.metrics.search import Positives
+from eyechart.metrics.search import Positives, dots
 from eyechart.metrics.vectors import distinct_rows, unit
 
 
@@ -98,6 +98,27 @@ def test_near_pairs_are_decided_alike_one_by_one_and_together(monkeypatch, dense
     to_images, to_texts = rank_both_ways(images, texts, owner)
 
     assert (to_images.ranks.tolist(), to_texts.ranks.tolist()) == float64_ranks(images, texts, owner)
+
+
+@pytest.mark.parametrize("spread", [1.0, 1e-3, 1e-5])
+def test_few_pairs_of_a_collapsed_model_are_computed_again(monkeypatch, spread):
+    again = []
+
+    def spied(queries, gallery, rows, columns):
+        again.append(len(rows))
+        return dots(queries, gallery, rows, columns)
+
+    monkeypatch.setattr("eyechart.metrics.search.dots", spied)
+    monkeypatch.setattr("eyechart.metrics.search.DENSE", 1)
+    queries, gallery = (nearly_alike(n, spread, n, dim=256) for n in (200, 900))
+    positives = Positives.one_each(np.arange(200))
+
+    found = rank_positives(queries, gallery, positives)
+
+    exact = (queries[:, None, :].astype(np.float64) * gallery[None].astype(np.float64)).sum(axis=2)
+    own = exact[np.arange(200), np.arange(200)]
+    assert found.ranks.tolist() == (exact >= own[:, None]).sum(axis=1).tolist()
+    assert sum(again) < 0.02 * exact.size
 
 
 def test_the_score_matrix_never_exists_as_a_whole():

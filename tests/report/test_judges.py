@@ -34,8 +34,8 @@ def test_judges_their_agreement_and_what_they_took_are_told():
     people = {"a": {"kappa": ALPHA}}
 
     assert judge_lines(result_with(judge={"judges": judges, "alpha": ALPHA}, people=people, spent=spent)) == [
-        "judge a: 0.4000, self-consistency 0.80 (0.60 - 0.90), n 12, agreement with people 0.80 (0.60 - 0.90), n 12",
-        "judge b: 0.5000, self-consistency unknown (all verdicts are the same)",
+        "judge a: 40.00 %, self-consistency 0.80 (0.60 - 0.90), n 12, agreement with people 0.80 (0.60 - 0.90), n 12",
+        "judge b: 50.00 %, self-consistency unknown (all verdicts are the same)",
         "judges agree: alpha 0.80 (0.60 - 0.90), n 12",
         "model: 7 prompt tokens, 3 completion tokens, 0.2500 EUR",
     ]
@@ -54,8 +54,8 @@ def test_judges_stand_side_by_side_in_a_table():
 
     assert (table.judged, table.prompt, table.header[:3]) == (12, "eyechart", ("judge", "accuracy", "unreadable"))
     assert table.rows == (
-        ("a", "0.4000", "2", "0.80 (0.60 - 0.90), n 12", ""),
-        ("b", "0.5000", "0", "", "0.80 (0.60 - 0.90), n 12"),
+        ("a", "40.00", "2", "0.80 (0.60 - 0.90), n 12", ""),
+        ("b", "50.00", "0", "", "0.80 (0.60 - 0.90), n 12"),
     )
     assert table.together == (
         "all: alpha 0.80 (0.60 - 0.90), n 12",

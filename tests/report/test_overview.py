@@ -177,3 +177,30 @@ def test_on_a_screen_the_controls_are_there(watched, report):
 
     assert page.get_by_label("Metric").is_visible()
     assert not page.locator(".controls > summary").is_visible()
+
+
+def test_what_is_right_stands_beside_what_retrieval_found(watched, report, suite):
+    """An image shows its right caption, and a text its right image, also where it was not among the first."""
+    b = place_of(report, "postcards", "zeroshot_retrieval")
+    page = watched.open(report, f"#/benchmark/{b}")
+    model = page.locator("#model-detail option:checked").inner_text()
+    (found,) = load_results([suite / f"postcards_{model}_en_zeroshot_retrieval.json"]).found
+    records = list(found.result.iter_records())
+    texts = {record["id"]: record["text"] for record in records if record["query"] == "text"}
+    of_image = {record["id"]: record["image"] for record in records if record["query"] == "text"}
+    missed = [record for record in records if record["query"] == "image" and record["rank"] > 1]
+    worst = max(missed, key=lambda record: record["rank"])
+    right = {text for name, text in texts.items() if of_image[name] == worst["id"]}
+
+    page.get_by_label("Query").select_option("image")
+    card = page.locator(".card").first
+    assert card.locator("q.good-text").inner_text().strip('"\u201c\u201d') in right
+    assert texts[worst["top"][0]] in card.locator("small").inner_text()
+    card.locator("button").click()
+    assert set(page.locator("dialog .right-texts li").all_inner_texts()) == right
+    page.keyboard.press("Escape")
+
+    page.get_by_label("Query").select_option("text")
+    pictured = page.locator(".card", has=page.locator("img.target"))
+    assert pictured.count() > 0
+    assert pictured.first.locator("img.target").count() == 1

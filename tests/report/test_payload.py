@@ -194,3 +194,23 @@ def test_files_of_version_0_1_are_shown_as_they_were(small_suite, tmp_path):
     assert read_result(tmp_path / source.name).values["ece"].lower_is_better
     assert old.overview["benchmarks"] == new.overview["benchmarks"]
     assert old.chunks[0]["samples"] == new.chunks[0]["samples"]
+
+
+def test_published_numbers_beside_do_not_hide_samples_and_marks(suite):
+    """A published model leads the column, and has no records: one's own are still compared with each other."""
+    found = [
+        replace(
+            item, result=replace(item.result, dataset="cifar100", data={**item.result.data, "benchmark": "cifar100"})
+        )
+        for item in load_results([suite]).found
+        if item.result.dataset.endswith("digits") and item.result.task == "zeroshot_classification"
+    ]
+    alone, beside = make_payload(found), make_payload(found, references=["open_clip"])
+
+    names = [model["label"] for model in alone.overview["models"]]
+    assert [model["label"] for model in beside.overview["models"]][: len(names)] == names
+    assert len(beside.overview["models"]) == len(names) + 121
+    assert alone.pairs == beside.pairs != []
+    assert alone.chunks[0]["samples"] == beside.chunks[0]["samples"] != {}
+    (first,), (second,) = alone.overview["benchmarks"], beside.overview["benchmarks"]
+    assert first["marks"] == second["marks"]

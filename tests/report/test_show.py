@@ -39,7 +39,8 @@ def test_a_metric_has_its_value_interval_chance_size_and_what_is_missing(shown, 
     metric = result.values["acc1"]
     assert "Snellen-B on wds/harbour (en, zeroshot_classification)" in lines
     assert row(lines, "acc1").split() == [
-        "acc1", f"{metric.value:.4f}", f"{metric.low:.4f}", "-", f"{metric.high:.4f}", "0.0250", "83", "1", "failed",
+        "acc1", f"{100 * metric.value:.2f}", "%", f"{100 * metric.low:.2f}", "-", f"{100 * metric.high:.2f}",
+        "2.50", "83", "1", "failed",
     ]  # fmt: skip
 
 
@@ -48,7 +49,7 @@ def test_no_name_is_cut_at_80_columns(shown, result, name):
     lines = shown(replace(result, values={name: Metric(0.5, 0.4, 0.6, 0.1, 100)}))
 
     assert name in "".join(lines)
-    assert "0.5000" in "".join(lines)
+    assert "50.00 %" in "".join(lines)
 
 
 def test_the_names_that_tasks_write_fit_into_80_columns(shown, small_suite):
@@ -64,4 +65,13 @@ def test_the_best_that_can_be_reached_has_a_column_if_any_metric_has_it(result):
     header, _, first, *_ = result_lines([replace(result, values=metrics)])
 
     assert header.split()[-2:] == ["best", "n"]
-    assert "0.0250  0.9500  83" in first
+    assert "2.50  95.00  83" in first
+
+
+def test_what_is_no_fraction_is_shown_as_it_is(result):
+    metrics = {"CIDEr": Metric(0.5, 0.4, 0.6, points=True), "median_rank": Metric(3.0, lower_is_better=True)}
+
+    _, _, points, rank, *_ = result_lines([replace(result, values=metrics)])
+
+    assert points.split()[:5] == ["CIDEr", "0.5000", "0.4000", "-", "0.6000"]
+    assert rank.split()[:2] == ["median_rank", "3.0000"]

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from eyechart.cli import main
-from eyechart.report.load import Found
-from eyechart.report.reference import ORIGIN, Publication
+from eyechart.report.load import PUBLISHED, Found
+from eyechart.report.reference import Publication
 from eyechart.report.standing import standings
 from eyechart.report.standing_text import standing_text
 from eyechart.report.table import make_table
@@ -27,7 +27,7 @@ def result(model, dataset, values, *, parameters=None, **known):
 
 
 def published(*results, half_unit=0.0):
-    found = tuple(Found(item, ORIGIN, "paper") for item in results)
+    found = tuple(Found(item, PUBLISHED, "paper") for item in results)
     return Publication("paper", "A paper", "somewhere", "2026-01-01", (), half_unit, found, ())
 
 

@@ -55,8 +55,19 @@ def run(args: argparse.Namespace) -> int:
     from eyechart.io.hub_cache import asking_nothing
 
     _check_engine(args)
-    with asking_nothing(wanted=args.offline):
-        return _run(args)
+    with asking_nothing(wanted=args.offline or args.dry_run):
+        return _dry_run(args) if args.dry_run else _run(args)
+
+
+def _dry_run(args: argparse.Namespace) -> int:
+    """Show what would be done, and do nothing."""
+    from eyechart.config import make_config
+    from eyechart.estimate import estimate, estimate_lines
+
+    found = estimate(make_config(settings_of(args)), lambda line: write_message(f"{line}\n", sys.stderr))
+    for line in estimate_lines(found, skip_existing=args.skip_existing):
+        write_message(f"{line}\n", sys.stdout)
+    return 0
 
 
 def _run(args: argparse.Namespace) -> int:

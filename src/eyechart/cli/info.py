@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from eyechart.datasets.catalogue import CatalogueEntry, Source
 
-from eyechart.cli.flags.eval_flags import add_model_flags
+from eyechart.cli.flags.eval_flags import add_model_flags, add_table_flags
 from eyechart.cli.flags.settings import option_of
 from eyechart.cli.list import catalogue_of, registries
+from eyechart.cli.own_data import own_data
 from eyechart.io.layout import columns_of, lay_out
 from eyechart.io.terminal import width_of, write_output
 from eyechart.io.translate import translate
@@ -23,10 +24,14 @@ Facts = Mapping[str, Any]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
-    parser.add_argument("name", help="a dataset, collection, language, task, model type or model")
+    parser.add_argument("name", help="a dataset, data of your own, a collection, language, task, model type or model")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--dataset-root", default="{root}", help="folder for the steps of a manual download")
     parser.add_argument("--catalogue", nargs="+", default=[], help="TOML files with datasets of your own")
+    own = parser.add_argument_group("for data of your own")
+    own.add_argument("--split", default="", help="which part of them (default: test, or the first)")
+    own.add_argument("--encoding", default="", help="of their text files, if not UTF-8")
+    add_table_flags(own)
     group = parser.add_argument_group("for a model")
     group.add_argument("--pretrained", default="", help="tag, checkpoint, folder or hub id")
     group.add_argument("--precision", default="fp32", choices=["fp32", "fp16", "bf16", "amp"], help="how it computes")
@@ -220,6 +225,7 @@ LOOKUPS: list[Callable[[argparse.Namespace], Facts | None]] = [
     _questions,
     _language,
     _plugin,
+    own_data,
     _model,
 ]
 """What a name may be, tried in order; each returns what is known, or nothing."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from eyechart.errors import nearest
 from eyechart.io.layout import columns_of, lay_out
 from eyechart.io.terminal import width_of, write_message, write_output
 from eyechart.io.translate import translate
@@ -22,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
     add = parser.add_argument
     add("what", choices=list(_LISTS), help="what to list")
-    add("--search", help="only what has this text in its name or title")
+    add("--search", help="only what has this text in its name or title, else names like it")
     add("--kind", help="only datasets of this kind: classification, retrieval, MCQ, Y/N, VQA, ...")
     add("--language", help="only datasets in this language, under any of its codes")
     add("--collection", help="only datasets of this collection")
@@ -39,10 +41,28 @@ def run(args: argparse.Namespace) -> int:
     """Print one line each."""
     head, rows = _LISTS[args.what](args)
     if args.search:
-        words = args.search.lower()
-        rows = [row for row in rows if words in row[0].lower() or words in row[-1].lower()]
+        rows = _found(args.search, rows)
     show_columns(rows, head)
     return 0
+
+
+def _found(text: str, rows: Rows) -> Rows:
+    """Return the rows with a text in their name or title; if there are none, those whose name has a word like it."""
+    wanted = text.lower()
+    found = [row for row in rows if wanted in row[0].lower() or wanted in row[-1].lower()]
+    if found:
+        return found
+    words = {word for row in rows for word in _words_of(row[0])}
+    near = set(nearest(text, words, count=5, cutoff=0.7))
+    found = [row for row in rows if near & _words_of(row[0])]
+    write_message(f"Nothing has {text!r} in its name or title{'; names like it:' if found else '.'}\n", sys.stderr)
+    return found
+
+
+def _words_of(name: str) -> set[str]:
+    """Return a name, and its parts that are words: vtab/cifar10 has vtab, cifar10 and cifar."""
+    parts = re.split(r"[^a-z0-9]+", name.lower())
+    return {name.lower(), *(word for part in parts for word in (part, part.rstrip("0123456789")) if len(word) > 2)}
 
 
 NUMBERS = ("CLASSES", "SAMPLES", "COUNT", "DATASETS")
@@ -64,7 +84,7 @@ def registries() -> dict[str, Registry]:
     from eyechart.models.registry import ENCODERS, GENERATORS, RERANKERS
     from eyechart.tasks.registry import TASKS
 
-    return {"tasks": TASKS, "models": ENCODERS, "generators": GENERATORS, "rerankers": RERANKERS}
+    return {"tasks": TASKS, "families": ENCODERS, "generators": GENERATORS, "rerankers": RERANKERS}
 
 
 def catalogue_of(args: argparse.Namespace) -> Catalogue:
@@ -146,6 +166,15 @@ def _languages(args: argparse.Namespace) -> tuple[Sequence[str], Rows]:
     return ("CODE", "ALSO", "DATASETS", "LANGUAGE"), rows
 
 
+def _models(args: argparse.Namespace) -> tuple[Sequence[str], Rows]:  # noqa: ARG001 - as all lists
+    """List the families, then the models that are known by name: what is written behind ``--model``, or as a word."""
+    from eyechart.models.names import known_models
+
+    families = registries()["families"]
+    rows: Rows = [(name, "family", _summary(families, name)) for name in families.names()]
+    return ("NAME", "FAMILY", "WHAT"), [*rows, *known_models()]
+
+
 def _registered(args: argparse.Namespace) -> tuple[Sequence[str], Rows]:
     registry = registries()[args.what]
     return ("NAME", "WHAT"), [(name, _summary(registry, name)) for name in registry.names()]
@@ -164,7 +193,8 @@ def _summary(registry: Registry, name: str) -> str:
 
 _LISTS: dict[str, Callable[[argparse.Namespace], tuple[Sequence[str], Rows]]] = {
     "datasets": _datasets,
-    "models": _registered,
+    "models": _models,
+    "families": _registered,
     "generators": _registered,
     "rerankers": _registered,
     "tasks": _registered,

@@ -51,9 +51,8 @@ def run(args: argparse.Namespace) -> int:
     save(args.output, page)
     for line in payload.overview["notices"]:
         write_message(f"{line}\n", sys.stderr)
-    write_message(
-        f"{len(payload.overview['results'])} results, {len(page) / 1e6:.1f} MB -> {args.output}\n", sys.stdout
-    )
+    results = len(payload.overview["results"]) or payload.published.get("results", 0)
+    write_message(f"{results} results, {len(page) / 1e6:.1f} MB -> {args.output}\n", sys.stdout)
     return 0
 
 

@@ -29,6 +29,8 @@ WORTH_SAYING = 5.0
 
 def job_line(report: JobReport, jobs: JobClock) -> str:
     """Say how a job ended: its number, its primary metrics, its time, and how long the other jobs will take."""
+    from eyechart.results.numbers import with_unit
+
     job = report.job
     model, language = job.label or job.model.label, job.dataset.language
     title = f"{jobs.done}/{jobs.total} {model} on {job.dataset.name}"
@@ -36,7 +38,7 @@ def job_line(report: JobReport, jobs: JobClock) -> str:
     if report.result is None:
         return f"{title}: {'failed' if report.error else 'skipped, done before'}"
     result = report.result
-    numbers = [f"{name} {result.values[name].value:.4f}" for name in result.primary] or [job.task]
+    numbers = [f"{name} {with_unit(result.values[name])}" for name in result.primary] or [job.task]
     if report.skipped:
         numbers.append("skipped, done before")
     elif "seconds" in result.provenance:
@@ -107,17 +109,22 @@ def result_lines(results: Sequence[Result], width: int | None = None) -> list[st
     """Lay out a heading per result and below it a line per metric; no name is cut, however narrow the terminal is."""
     from eyechart.report.judges import judge_lines
     from eyechart.report.table import AS_WRONG, lost_samples
+    from eyechart.results.numbers import level, with_unit
 
     shown = [(result, _brief(result)) for result in results]
     rows = []
     for result, metrics in shown:
         fewer = ", ".join(translate(text) for text in lost_samples(result) if not text.startswith(AS_WRONG))
         for name, metric in metrics.items():
-            interval = "" if metric.low is None else f"{metric.low:.4f} - {metric.high:.4f}"
+            interval = "" if metric.low is None else f"{level(metric, metric.low)} - {level(metric, metric.high)}"
             n = result.counts.get("scored", "") if metric.n is None else metric.n
-            lost = "" if metric.if_right is None else f"{_level(metric.if_wrong)} - {_level(metric.if_right)}"
-            levels = (_level(metric.chance), _level(metric.best))
-            rows.append((name, f"{metric.value:.4f}", interval, *levels, str(n), lost, fewer))
+            lost = (
+                ""
+                if metric.if_right is None
+                else f"{level(metric, metric.if_wrong)} - {level(metric, metric.if_right)}"
+            )
+            levels = (level(metric, metric.chance), level(metric, metric.best))
+            rows.append((name, with_unit(metric), interval, *levels, str(n), lost, fewer))
     used = [i for i in range(len(HEADS)) if i not in IF_ANY or any(row[i] for row in rows)]
     heads = [HEADS[i] for i in used]
     columns = columns_of(*heads, right=heads[1:-1], below=heads[2:])
@@ -141,10 +148,6 @@ IF_ANY = (4, 6)
 def _heading(result: Result) -> str:
     pretrained = "" if result.pretrained in ("", result.model) else f" {result.pretrained}"
     return one_line(f"{result.model}{pretrained} on {result.dataset} ({result.language}, {result.task})")
-
-
-def _level(level: float | None) -> str:
-    return "" if level is None else f"{level:.4f}"
 
 
 def _brief(result: Result) -> Mapping[str, Metric]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from eyechart.datasets.catalogue import Catalogue, CatalogueEntry, Source
 from eyechart.datasets.layout import is_present, is_url, is_webdataset, no_such_split
-from eyechart.errors import DataError, LanguageError, UsageError
+from eyechart.errors import DataError, LanguageError, NotHereError, UsageError
 from eyechart.io.hub_cache import cached_snapshot
 from eyechart.languages import canonical, find_same, name_of
 
@@ -148,4 +148,7 @@ def _nothing_there(
     else:
         advice = f"See {entry.homepage}."
     there = f"in {language!r} " if len(entry.languages) > 1 else ""
-    return DataError(f"{entry.name} {there}is not in {root} and cannot be fetched automatically.", advice=advice)
+    message = f"{entry.name} {there}is not in {root} and cannot be fetched automatically."
+    if offline and not manual:
+        return NotHereError(message, advice=advice, source=entry.homepage)
+    return DataError(message, advice=advice)

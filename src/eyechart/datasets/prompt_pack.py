@@ -17,7 +17,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from eyechart.errors import DataError
+from eyechart.errors import DataError, NotHereError
 from eyechart.io.files import cache_root, write_atomic
 from eyechart.languages import canonical
 
@@ -136,9 +136,10 @@ def _download(path: Path) -> None:
         write_atomic(path, fetched.read_bytes())
 
 
-def _missing(path: Path, why: str) -> DataError:
-    return DataError(
+def _missing(path: Path, why: str) -> NotHereError:
+    return NotHereError(
         f"The class names and templates of {REQUIREMENT} could not be fetched: {why}.",
         advice=f"Run `python -m pip download --no-deps {REQUIREMENT}` where there is a network and put the file at "
         f"{path}, or give --custom_classname_file and --custom_template_file.",
+        source=f"class names and templates, {REQUIREMENT}",
     )

@@ -7,6 +7,7 @@ hash and no more.
 from __future__ import annotations
 
 import io
+import re
 import stat
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -140,8 +141,12 @@ def decode_image(data: bytes, source: str) -> Image.Image:
         raise
     except Exception as error:
         # Pillow's plugins raise a dozen kinds of exception on hostile bytes; none of them is a fault of ours.
-        reason = str(error) or type(error).__name__
+        reason = _UNKNOWN_FORMAT.sub("cannot identify its format", str(error)) or type(error).__name__
         raise DataError(f"{source}: cannot decode the image ({reason}).") from error
+
+
+_UNKNOWN_FORMAT = re.compile("cannot identify image file.*", re.DOTALL)
+"""Pillow's words, followed by the address of an object of ours."""
 
 
 def image_size(data: bytes, source: str) -> tuple[int, int]:

@@ -68,18 +68,12 @@ def rank_relevant(
     """
     searched = Gallery(queries, gallery)
     own, query = searched.own_scores(positives), positives.queries()
-    place = np.arange(len(own)) - positives.starts[query]
-    layers = [np.flatnonzero(place == offset) for offset in range(int(place.max()) + 1)]
-    counters = [RankCounter(searched, query[at], own[at], positives.items[at]) for at in layers]
+    counter = RankCounter(searched, query, own, positives.items)
     for tile in tiles(searched, positives):
-        for counter in counters:
-            counter.count(tile)
-    above, equal = np.empty(len(own), np.int64), np.empty(len(own), np.int64)
-    for at, counter in zip(layers, counters, strict=True):
-        above[at], equal[at] = counter.above, counter.equal
-    found = _order(above, equal, own, positives.starts, gains)
+        counter.count(tile)
+    found = _order(counter.above, counter.equal, own, positives.starts, gains)
     # A zero vector stands behind everything wrong, which is a tie as well.
-    blind = np.logical_or.reduceat((own == LOWEST) & (above > 0), positives.starts)
+    blind = np.logical_or.reduceat((own == LOWEST) & (counter.above > 0), positives.starts)
     return replace(found, tied=found.tied | blind)
 
 

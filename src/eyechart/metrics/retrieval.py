@@ -6,7 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from eyechart.metrics.search import DENSE, FLOAT64_SHARE, Gallery, Positives, RankCounter, dots, rounding_error, tiles
+from eyechart.metrics.search import (
+    DENSE,
+    Gallery,
+    Positives,
+    RankCounter,
+    dots,
+    factors,
+    tiles,
+)
 from eyechart.metrics.vectors import Flags, Floats, Ints, Vectors, distinct_rows, in_range, zero_rows
 
 BLOCK_BYTES = 64 * 1024 * 1024
@@ -105,11 +113,11 @@ def top_items(queries: Vectors, gallery: Vectors, k: int) -> Ints:
 
 def _best_rows(queries: Vectors, gallery: Vectors, k: int) -> tuple[Ints, Ints, Floats]:
     """Return, query by query, all rows that may be among the ``k`` best, with their exact scores."""
-    scores = queries @ gallery.T
-    error = rounding_error(queries, gallery)
-    near = _near(scores, k, error)
+    multiplied = factors(queries, gallery)
+    scores = multiplied.queries @ multiplied.items.T
+    near = _near(scores, k, multiplied.error)
     if np.count_nonzero(near) > len(queries) * k + scores.size // DENSE:
-        near = _near(queries.astype(np.float64) @ gallery.astype(np.float64).T, k, 2 * FLOAT64_SHARE * error)
+        near = _near(queries.astype(np.float64) @ gallery.astype(np.float64).T, k, multiplied.float64_error)
     blind = zero_rows(queries)
     if blind.any():
         near[blind] = np.arange(len(gallery)) < k

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, partial
@@ -14,6 +15,10 @@ PAIRS_BYTES = 8 * 1024 * 1024
 """Single pairs are multiplied in blocks of about this size."""
 TILE = (512, 8192)
 """Rows and columns of the part of the score matrix that exists at a time."""
+SORTED = 16
+"""A row of scores with more targets than this is sorted once; for fewer it is faster to count for each."""
+NARROW = 1 / 16
+"""Vectors are taken to be nearly all the same if this is how far they are from their mean, as a share of its length."""
 DENSE = 128
 """If more than one pair in this many needs float64, the whole tile is computed so."""
 SMALLEST = 2.0**-149
@@ -58,7 +63,7 @@ class Gallery:
     def __init__(self, queries: Vectors, items: Vectors) -> None:
         self.queries, self.items = in_range(queries), in_range(items)
         _, self.same, _ = distinct_rows(items)
-        self.error: Floats = rounding_error(self.queries, self.items)
+        self.factors = factors(self.queries, self.items)
 
     def own_scores(self, positives: Positives) -> Floats:
         """Return the score of each right answer, in the order of ``positives``."""
@@ -85,7 +90,7 @@ class Tile:
 
 
 class RankCounter:
-    """Counts, tile by tile, how many wrong items reach the score of a target; at most one target per query.
+    """Counts, tile by tile, how many wrong items reach the score of a target; a query may have several targets.
 
     A float32 product is fast but rounds, and differently at different places of a matrix. How much is bounded: by
     dim * 2**-24 times the lengths of both vectors. What is farther than that from the target's score (which is
@@ -96,9 +101,9 @@ class RankCounter:
         """Set up the counts for targets: their queries (ascending), scores and places in the gallery."""
         self.gallery, self.query, self.own = gallery, query, own
         self.row = gallery.same[item]
-        error = gallery.error[query]
-        self.low = np.nextafter((own - error).astype(np.float32), np.float32(-np.inf))
-        self.high = np.nextafter((own + error).astype(np.float32), np.float32(np.inf))
+        error, beyond = gallery.factors.error[query], own - gallery.factors.constant
+        self.low = np.nextafter((beyond - error).astype(np.float32), np.float32(-np.inf))
+        self.high = np.nextafter((beyond + error).astype(np.float32), np.float32(np.inf))
         self.above = np.zeros(len(query), np.int64)
         self.equal = np.zeros(len(query), np.int64)
 
@@ -112,16 +117,44 @@ class RankCounter:
         first, last = np.searchsorted(self.query, (tile.rows.start, tile.rows.stop))
         if first == last:
             return
-        every = last - first == len(tile.scores)
-        mine = tile.scores if every else tile.scores[self.query[first:last] - tile.rows.start]
-        surely = mine > self.high[first:last, None]
-        maybe = mine >= self.low[first:last, None]
+        row = self.query[first:last] - tile.rows.start
+        if len(row) == len(tile.scores) and bool((np.diff(row) == 1).all()):  # one target each
+            target, column = self._count_one_each(tile.scores, slice(first, last))
+        else:
+            target, column = self._count_several(tile.scores, row, first)
+        if len(target):
+            self._decide(target, column + tile.columns.start, tile)
+
+    def _count_one_each(self, scores: Vectors, targets: slice) -> tuple[Ints, Ints]:
+        """Count for one target in each row; return the targets and columns that are unclear."""
+        surely = scores > self.high[targets, None]
+        maybe = scores >= self.low[targets, None]
         certain = _count(surely)
-        self.above[first:last] += certain
+        self.above[targets] += certain
         unclear = np.flatnonzero(_count(maybe) > certain)
-        if len(unclear):
-            row, column = np.nonzero(maybe[unclear] & ~surely[unclear])
-            self._decide(unclear[row] + first, column + tile.columns.start, tile)
+        row, column = np.nonzero(maybe[unclear] & ~surely[unclear])
+        return unclear[row] + targets.start, column
+
+    def _count_several(self, scores: Vectors, rows: Ints, first: int) -> tuple[Ints, Ints]:
+        """Do the same for any number of targets in a row, without a copy of the row for each."""
+        targets, columns = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        heads = np.flatnonzero(np.diff(rows, prepend=-1))
+        for head, end in zip(heads, [*heads[1:], len(rows)], strict=True):
+            own, row = slice(first + head, first + end), scores[rows[head]]
+            low, high = self.low[own], self.high[own]
+            if end - head > SORTED:
+                ordered = np.sort(row)
+                certain = len(row) - np.searchsorted(ordered, high, side="right")
+                reaching = len(row) - np.searchsorted(ordered, low, side="left")
+            else:
+                certain = np.array([np.count_nonzero(row > end) for end in high])
+                reaching = np.array([np.count_nonzero(row >= end) for end in low])
+            self.above[own] += certain
+            for target in np.flatnonzero(reaching > certain):
+                found = np.flatnonzero((row >= low[target]) & (row <= high[target]))
+                columns.append(found)
+                targets.append(np.full(len(found), own.start + target))
+        return np.concatenate(targets), np.concatenate(columns)
 
     def _decide(self, target: Ints, item: Ints, tile: Tile) -> None:
         """Compare pairs whose float32 score is too near to the target's."""
@@ -139,7 +172,7 @@ class RankCounter:
         """Compare in float64 (a model whose vectors are nearly all the same); return what is still unclear."""
         query = self.query[target]
         beyond = tile.product()[query - tile.rows.start, item - tile.columns.start] - self.own[target]
-        clear = np.abs(beyond) > 2 * FLOAT64_SHARE * self.gallery.error[query]
+        clear = np.abs(beyond) > self.gallery.factors.float64_error[query]
         self.above += self._per_target(target[clear & (beyond > 0)])
         return target[~clear], item[~clear]
 
@@ -150,6 +183,7 @@ class RankCounter:
 def tiles(searched: Gallery, positives: Positives) -> Iterator[Tile]:
     """Yield the score matrix in parts. Each part overwrites the last."""
     queries, gallery = searched.queries, searched.items
+    left_factors, right_factors = searched.factors.queries, searched.factors.items
     height, width = TILE
     owner = positives.queries()
     ends = np.append(positives.starts, len(positives.items))
@@ -162,10 +196,56 @@ def tiles(searched: Gallery, positives: Positives) -> Iterator[Tile]:
             columns = slice(left, min(left + width, len(gallery)))
             shape = (rows.stop - top, columns.stop - left)
             scores = space[: shape[0] * shape[1]].reshape(shape)
-            np.matmul(queries[rows], gallery[columns].T, out=scores)
+            np.matmul(left_factors[rows], right_factors[columns].T, out=scores)
             inside = (column >= left) & (column < columns.stop)
             scores[row[inside], column[inside] - left] = -np.inf
             yield Tile(rows, columns, scores, cache(partial(_float64_product, queries[rows], gallery[columns])))
+
+
+@dataclass(frozen=True, slots=True)
+class Factors:
+    """Vectors whose float32 products are all scores but for a constant, and how far these may be off."""
+
+    queries: Vectors
+    items: Vectors
+    constant: float
+    error: Floats
+    """For each query."""
+    float64_error: Floats
+    """How far float64 products of the vectors themselves may be off."""
+
+
+def factors(queries: Vectors, items: Vectors) -> Factors:
+    """Return what to multiply: the vectors themselves, unless nearly all of them are the same.
+
+    Of a collapsed model all scores are so near to each other that float32 cannot tell them apart. What is near each
+    other is then taken away first: for vectors q = p + a and g = r + b, where p and r are the means, the score is the
+    constant p r and the small terms a b + a r + p b, which are one product of vectors with two more numbers.
+    """
+    lengths = _lengths(queries), _lengths(items)
+    plain = _rounding_error(*lengths, items.shape[1])
+    float64 = 2 * FLOAT64_SHARE * plain
+    if not all(map(_is_narrow, (queries, items), lengths)):
+        return Factors(queries, items, 0.0, plain, float64)
+    middle, centre = (rows.mean(axis=0, dtype=np.float64) for rows in (queries, items))
+    a, b = queries - middle, items - centre
+    ar, pb = a @ centre, b @ middle
+    # Both ends of a product should be small: the bound is that of their lengths.
+    largest = max(float(np.abs(ar).max()), float(np.abs(pb).max()), SMALLEST)
+    scale = 2.0 ** round(math.log2(largest) / 2)
+    left = np.column_stack([a, ar / scale, np.full(len(a), scale)]).astype(np.float32)
+    right = np.column_stack([b, np.full(len(b), scale), pb / scale]).astype(np.float32)
+    # Two more roundings, of the small numbers to float32, and those of float64 before.
+    error = _rounding_error(_lengths(left), _lengths(right), left.shape[1] + 2) + 4 * float64
+    return Factors(left, right, float(middle @ centre), error, float64)
+
+
+def _is_narrow(vectors: Vectors, lengths: Floats) -> bool:
+    """Tell whether all rows are near their mean."""
+    mean = vectors.mean(axis=0, dtype=np.float64)
+    length = float(mean @ mean)
+    squares = lengths**2 - 2 * (vectors @ mean.astype(np.float32)) + length
+    return len(vectors) > 1 and bool(squares.max() < NARROW**2 * length)
 
 
 def _float64_product(queries: Vectors, gallery: Vectors) -> Floats:
@@ -193,10 +273,10 @@ def dots(queries: Vectors, gallery: Vectors, rows: Ints, columns: Ints) -> Float
     return out
 
 
-def rounding_error(queries: Vectors, gallery: Vectors) -> Floats:
-    """Bound how far a float32 product with any item can be from the exact one, for each query."""
-    relative = 2.0**-24 * _lengths(queries) * _lengths(gallery).max(initial=0)
-    bound: Floats = (gallery.shape[1] + 1) * (relative + SMALLEST)
+def _rounding_error(queries: Floats, items: Floats, terms: int) -> Floats:
+    """Bound how far a float32 product of so many terms can be from the exact one, for queries and items so long."""
+    relative = 2.0**-24 * queries * items.max(initial=0)
+    bound: Floats = (terms + 1) * (relative + SMALLEST)
     return bound
 
 

@@ -16,7 +16,16 @@ MAX_BYTES = 1 << 20
 
 def read_card(spec: ModelSpec, identity: str) -> ModelCard | None:
     """Return the card that a model of this identity had when it was last loaded; None if that is not known."""
-    path = _path(spec, identity)
+    return _read(_path(spec, identity))
+
+
+def model_names() -> dict[str, str]:
+    """Return the names of all models that have a card, by fingerprint."""
+    cards = (_read(path) for path in sorted((cache_root() / "cards").glob("*.json")))
+    return {card.fingerprint: card.name for card in cards if card is not None}
+
+
+def _read(path: Path) -> ModelCard | None:
     try:
         with path.open("rb") as stream:
             data = stream.read(MAX_BYTES + 1)

@@ -51,9 +51,13 @@ class HubFamily:
         if not Path(self.source(spec)).exists():
             check(spec)
 
+    def places(self, spec: ModelSpec) -> list[Path | None]:
+        """Return where the model is on this machine; None for what is not here."""
+        return places_of(self.source(spec), spec)
+
     def identity(self, spec: ModelSpec) -> str | None:
         """Name the content of the folder, or of what is in the hub's cache."""
-        return content_identity(places_of(self.source(spec), spec), *self.read_by)
+        return content_identity(self.places(spec), *self.read_by)
 
 
 def name_of(spec: ModelSpec) -> str:

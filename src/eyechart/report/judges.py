@@ -9,6 +9,7 @@ from typing import Any
 from eyechart.io.cells import one_line
 from eyechart.io.untrusted import DAMAGED
 from eyechart.results import Result
+from eyechart.results.numbers import level, with_unit
 from eyechart.results.spent import spent_lines
 
 
@@ -45,7 +46,7 @@ def judge_table(result: Result) -> JudgeTable | None:
         rows = [
             (
                 one_line(name),
-                f"{judge['numbers'][metric]:.4f}" if metric else "",
+                level(result.values[metric], judge["numbers"][metric]) if metric else "",
                 str(judge["unreadable"]),
                 _agreement(judge["self_consistency"]) if "self_consistency" in judge else "",
                 _agreement(people[name]["kappa"]) if name in people else "",
@@ -68,8 +69,8 @@ def _audit_lines(result: Result) -> list[str]:
     judges = audit.get("judges", {})
     lines = []
     for name, judge in judges.items():
-        number = next((judge["numbers"][metric] for metric in result.primary if metric in judge["numbers"]), None)
-        own = [f"{number:.4f}"] if len(judges) > 1 and number is not None else []
+        metric = next((metric for metric in result.primary if metric in judge["numbers"]), "")
+        own = [with_unit(result.values[metric], judge["numbers"][metric])] if len(judges) > 1 and metric else []
         own += [f"self-consistency {_agreement(judge['self_consistency'])}"] if "self_consistency" in judge else []
         own += [f"agreement with people {_agreement(people[name]['kappa'])}"] if name in people else []
         lines += [f"judge {name}: {', '.join(own)}"] if own else []

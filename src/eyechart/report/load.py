@@ -15,6 +15,7 @@ from eyechart.report import peers
 from eyechart.results import Result, parse_documents, result_from_dict
 
 OURS = "eyechart"
+PUBLISHED = "published"
 Read = tuple[list[tuple[Result, str]], tuple[str, ...]]
 """Results with the tools that wrote them, and what is wrong with lines that cannot be read."""
 
@@ -44,8 +45,12 @@ class Loaded:
     skipped: tuple[Skipped, ...] = ()
 
 
-def load_results(arguments: Sequence[str | Path]) -> Loaded:
-    """Read result files, and every result file below each folder.
+Argument = str | Path | Result
+"""A result file, a folder of them, or a result that is there already."""
+
+
+def load_results(arguments: Argument | Sequence[Argument]) -> Loaded:
+    """Read result files, and every result file below each folder; results that are there already are taken as they are.
 
     A file that is named must be a result. In a folder, other files are left out and listed in ``skipped``.
 
@@ -55,7 +60,11 @@ def load_results(arguments: Sequence[str | Path]) -> Loaded:
     found: list[Found] = []
     skipped: list[Skipped] = []
     seen: set[Path] = set()
-    for argument in arguments:
+    listed = [arguments] if isinstance(arguments, str | Path | Result) else list(arguments)
+    for argument in listed:
+        if isinstance(argument, Result):
+            found.append(Found(argument, argument=str(argument.path or "")))
+            continue
         path = Path(argument)
         for file in result_files(path):
             if file.resolve() in seen:
@@ -70,7 +79,7 @@ def load_results(arguments: Sequence[str | Path]) -> Loaded:
                     raise
                 skipped.append(Skipped(file, error.message))
     if not found:
-        shown = ", ".join(str(argument) for argument in arguments) or "no argument"
+        shown = ", ".join(str(argument) for argument in listed) or "no argument"
         raise ResultError(
             f"No results in {shown}.",
             advice=f"{len(skipped)} other files were looked at. Give result files or folders that hold some.",

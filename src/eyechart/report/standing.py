@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from eyechart.benchmarks import benchmark_name
 from eyechart.io.untrusted import is_number
 from eyechart.languages import MAIN
-from eyechart.report.load import Found
+from eyechart.report.load import PUBLISHED, Found
 from eyechart.report.pairing import differences
-from eyechart.report.reference import ORIGIN, Publication, load_publication
+from eyechart.report.reference import Publication, load_publication
 from eyechart.report.table import Column, ResultTable, make_table
 from eyechart.results import Result
 
@@ -83,7 +83,7 @@ def published_standings(found: Sequence[Found], references: Sequence[str]) -> tu
 
 def standings(table: ResultTable, publications: Sequence[Publication]) -> list[Standing]:
     """Place each model that was not published in each publication that has a benchmark of it."""
-    own = [m for m, model in enumerate(table.models) if model.origin != ORIGIN]
+    own = [m for m, model in enumerate(table.models) if model.origin != PUBLISHED]
     sizes = _sizes(table)
     found = (_standing(table, m, publication, sizes) for publication in publications for m in own)
     return [standing for standing in found if standing.lines or standing.left_out]

@@ -10,7 +10,7 @@ from functools import cached_property
 
 from eyechart.benchmarks import benchmark_name
 from eyechart.languages import MAIN, canonical
-from eyechart.report.load import OURS, Found
+from eyechart.report.load import OURS, PUBLISHED, Found
 from eyechart.report.rows import ModelRow, name_rows
 from eyechart.results import Result
 from eyechart.results.numbers import is_fraction, level
@@ -152,10 +152,15 @@ class ResultTable:
         """Tell whether a column's numbers are fractions, which people read as per cent."""
         return all(is_fraction(metric) for metric in self.metrics_in(column).values())
 
+    def contestants(self, column: Column) -> dict[int, Metric]:
+        """Return the models that the best of a column is sought among: published numbers stand beside, unless alone."""
+        found = self.metrics_in(column)
+        return {m: metric for m, metric in found.items() if self.models[m].origin != PUBLISHED} or found
+
     def leader(self, column: Column) -> int | None:
         """Return the first model with the best value of a column."""
         sign = -1 if self.lower_is_better(column) else 1
-        found = self.metrics_in(column)
+        found = self.contestants(column)
         return max(found, key=lambda model: sign * found[model].value, default=None)
 
     def known(self, column: Column, name: str) -> float | None:

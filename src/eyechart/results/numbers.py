@@ -46,6 +46,6 @@ def level(metric: Metric, value: float | None) -> str:
     return shown(value, 2 if percent else FINE, percent=percent)
 
 
-def with_unit(metric: Metric) -> str:
-    """Write a metric's value with its unit."""
-    return f"{level(metric, metric.value)}{' %' if is_fraction(metric) else ''}"
+def with_unit(metric: Metric, value: float | None = None) -> str:
+    """Write a metric's value, or another one of it, with its unit."""
+    return f"{level(metric, metric.value if value is None else value)}{' %' if is_fraction(metric) else ''}"

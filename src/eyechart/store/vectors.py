@@ -168,6 +168,16 @@ def text_digests(texts: list[str], language: str) -> Digests:
     return np.frombuffer(keys, np.uint8).reshape(-1, DIGEST_SIZE)
 
 
+def damage_of_part(path: Path) -> str:
+    """Say what is wrong with a part, keys and vectors; empty if it is as it was written."""
+    try:
+        for name in ("keys", "vectors"):
+            _read(path, name)
+    except BlobError as error:
+        return error.message
+    return ""
+
+
 def _checksum(tensor: NDArray[Any]) -> str:
     return hashlib.blake2b(np.ascontiguousarray(tensor).view(np.uint8).data, digest_size=16).hexdigest()
 

@@ -70,12 +70,7 @@ def _what(parser: argparse.ArgumentParser) -> None:
     add("--language", nargs="+", default=["en"], help="languages of class names and captions")
     add("--limit", type=int, help="score only the first N samples")
     add("--encoding", default="", help="of the text files of a dataset of your own, if not UTF-8: gbk, utf-16, ...")
-    add("--image-column", default="", help="column of image paths of a table of your own")
-    add("--label-column", default="", help="its column of labels: a table of classes")
-    add("--caption-column", nargs="+", default=[], help="its columns of captions: a table for retrieval")
-    add("--id-column", default="", help="its column of ids (default: the line, or the image path)")
-    add("--split-column", default="", help="its column of splits, if that is not called split")
-    add("--delimiter", default="", help="what divides its cells (default: comma, tab, ; or |, found out)")
+    add_table_flags(group)
     add("--annotation-file", default="", help="annotation file of a named retrieval dataset")
     add(
         "--caption-cleaning",
@@ -86,6 +81,17 @@ def _what(parser: argparse.ArgumentParser) -> None:
     add("--dataset-hub", choices=["huggingface", "modelscope"], help="where named datasets come from (default: --hub)")
     add("--offline", action="store_true", help="fetch nothing, use what is in the cache")
     add("--catalogue", nargs="+", default=[], help="TOML files with datasets and collections of your own")
+
+
+def add_table_flags(group: argparse._ArgumentGroup) -> None:
+    """Declare the flags that say what the columns of a table hold."""
+    add = group.add_argument
+    add("--image-column", default="", help="column of image paths of a table of your own")
+    add("--label-column", default="", help="its column of labels: a table of classes")
+    add("--caption-column", nargs="+", default=[], help="its columns of captions: a table for retrieval")
+    add("--id-column", default="", help="its column of ids (default: the line, or the image path)")
+    add("--split-column", default="", help="its column of splits, if that is not called split")
+    add("--delimiter", default="", help="what divides its cells (default: comma, tab, ; or |, found out)")
 
 
 def _model(parser: argparse.ArgumentParser) -> None:

@@ -22,6 +22,7 @@ from eyechart.compat.evalscope.layout import file_name
 from eyechart.io.cells import csv_text, one_line
 from eyechart.io.files import write_atomic
 from eyechart.results import read_result, to_json
+from eyechart.results.numbers import shown
 from eyechart.tasks.retrieval.text_retrieval import TextRetrieval
 
 Key = tuple[str, int]
@@ -138,15 +139,16 @@ def compare(dataset: str, ways: Sequence[Way], ks: Sequence[int]) -> RetrievalCo
 def as_markdown(table: RetrievalComparison, missing: int = 0) -> str:
     """Write the table for people."""
     heads = ["search in", "model", *(f"recall@{k}" for k in table.ks), f"behind the best @{table.main}", "p"]
-    chance = ", ".join(f"{stats.chance_hit_rate(table.images, 1, k):.3f} @{k}" for k in table.ks)
+    chance = ", ".join(f"{shown(stats.chance_hit_rate(table.images, 1, k))} @{k}" for k in table.ks)
     about = (
         f"Finding the {table.images} images of {one_line(table.dataset)} by {table.queries} texts. recall@k is the "
-        f"share of texts that find their image among the first k, with its 95 % interval; chance is {chance}."
+        "share of texts that find their image among the first k, in per cent, with its 95 % interval; chance is "
+        f"{chance}."
     )
     lines = [about, "", f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
     for row in table.rows:
         cells = [_share(row.hits[k], row.intervals[k]) for k in table.ks]
-        behind = ["", ""] if row.p_value is None else [f"{-row.difference:.3f}", _probability(row.p_value)]
+        behind = ["", ""] if row.p_value is None else [shown(-row.difference), _probability(row.p_value)]
         lines.append(f"| {' | '.join([row.way.kind, one_line(row.way.model).replace('|', '/'), *cells, *behind])} |")
     if missing:
         lines += ["", f"{missing} of the ways failed and are not shown."]
@@ -154,7 +156,7 @@ def as_markdown(table: RetrievalComparison, missing: int = 0) -> str:
 
 
 def _share(value: float, interval: stats.Interval | None) -> str:
-    return f"{value:.3f} ({interval.low:.3f} - {interval.high:.3f})" if interval else f"{value:.3f} (too few)"
+    return f"{shown(value)} ({f'{shown(interval.low)} - {shown(interval.high)}' if interval else 'too few'})"
 
 
 def _probability(p: float) -> str:

@@ -18,7 +18,7 @@ from eyechart.datasets.classes import class_info, read_class_texts
 from eyechart.datasets.images import from_pixels
 from eyechart.datasets.layout import no_such_split, own_split
 from eyechart.datasets.rows import RowDataset
-from eyechart.errors import DataError, MissingExtraError, first_line, import_extra
+from eyechart.errors import DataError, MissingExtraError, NotHereError, first_line, import_extra
 from eyechart.io.digests import files_digest
 from eyechart.io.media import ImageRef
 from eyechart.types import DatasetSpec, Sample, digest_json
@@ -115,9 +115,10 @@ def _builder(library: Any, spec: DatasetSpec, name: str) -> Any:
         return library.core.read_only_builder.builder_from_files(name, data_dir=spec.root)
     except missing as error:
         if spec.options.get("offline"):
-            raise DataError(
+            raise NotHereError(
                 f"{name} is not prepared in {spec.root}, and --offline forbids fetching it.",
                 advice="Run once without --offline.",
+                source=f"tensorflow_datasets, {name}",
             ) from error
     try:
         builder = library.builder(name, data_dir=spec.root, try_gcs=False, file_format=FORMAT)

@@ -14,7 +14,7 @@ from eyechart.datasets.content import digest_samples
 from eyechart.datasets.images import from_pixels
 from eyechart.datasets.layout import own_split
 from eyechart.datasets.rows import RowDataset
-from eyechart.errors import DataError, first_line, import_extra
+from eyechart.errors import DataError, NotHereError, first_line, import_extra
 from eyechart.io.digests import files_digest
 from eyechart.io.media import ImageRef
 from eyechart.io.names import shown
@@ -69,7 +69,7 @@ def _build(spec: DatasetSpec, settings: dict[str, Any]) -> Any:
         return kind(root=spec.root, download=False, **arguments)
     except (RuntimeError, OSError) as error:
         if spec.options.get("offline") or not settings.get("download", True):
-            raise DataError(
+            raise (NotHereError if settings.get("download", True) else DataError)(
                 f"{spec.name}: torchvision finds no whole {settings['dataset']} in {spec.root} ({first_line(error)}).",
                 advice=f"See `eyechart info {spec.options.get('entry', spec.name)}` for how to get it.",
             ) from error

@@ -18,7 +18,7 @@ from eyechart.datasets.questions.question_table import JoinedTable, QuestionTabl
 from eyechart.datasets.questions.rows import with_columns
 from eyechart.datasets.questions.tsv import read_header, read_tsv
 from eyechart.datasets.registry import BENCHMARKS
-from eyechart.errors import DataError, LanguageError, UsageError
+from eyechart.errors import DataError, LanguageError, NotHereError, UsageError
 from eyechart.languages import canonical
 from eyechart.metrics.cells import as_text
 from eyechart.plugins import PYTHON, split_own
@@ -132,7 +132,9 @@ def known_file(known: QuestionBenchmark, *, offline: bool = False) -> Path:
             advice=f"Get {known.url}, {known.by_hand} and put it there.",
         )
     if offline and not path.is_file():
-        raise DataError(f"There is no {path}, and nothing is fetched with --offline.", advice=f"Get {known.url}.")
+        raise NotHereError(
+            f"There is no {path}, and nothing is fetched with --offline.", advice=f"Get {known.url}.", source=known.url
+        )
     return fetch(known.url, path, known.md5)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit, urlunsplit
 
-from eyechart.errors import MIRRORS, DataError, unreachable
+from eyechart.errors import MIRRORS, DataError, NotHereError, unreachable
 
 
 def redacted(url: str) -> str:
@@ -37,12 +37,13 @@ def not_allowed(address: str) -> DataError:
     )
 
 
-def not_cached(address: str, name: str) -> DataError:
+def not_cached(address: str, name: str) -> NotHereError:
     """Make the error for a file that --offline would need but that was never fetched, or changed since."""
-    return DataError(
+    return NotHereError(
         f"{name} of {address} is not in the cache, and --offline forbids fetching it.",
         advice="Run once without --offline, which also fetches again what was changed in the cache, or give the "
         "--wds_cache_dir that was used before.",
+        source=address,
     )
 
 

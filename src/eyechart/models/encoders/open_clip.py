@@ -86,9 +86,13 @@ class OpenClipFamily:
             raise unknown_name("open_clip model", spec.name, open_clip_names())
         _check_tag(spec)
 
+    def places(self, spec: ModelSpec) -> list[Path | None]:
+        """Return where architecture, weights and tokenizer are on this machine; None for what is not here."""
+        return places(spec)
+
     def identity(self, spec: ModelSpec) -> str | None:
         """Name the content of architecture, weights and tokenizer, where they are on this machine."""
-        files = content_identity(places(spec), "open_clip_torch", "torchvision", "transformers", "tokenizers")
+        files = content_identity(self.places(spec), "open_clip_torch", "torchvision", "transformers", "tokenizers")
         added = registered(spec)
         return digest_json([files, added]) if files and added else files
 

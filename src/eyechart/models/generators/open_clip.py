@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -48,6 +49,10 @@ class CocaFamily:
         decoding = _settings(spec).get("decoding", "greedy")
         if decoding not in DECODINGS:
             raise UsageError(f"Unknown decoding {decoding!r}.", advice=f"Known: {', '.join(DECODINGS)}.")
+
+    def places(self, spec: ModelSpec) -> list[Path | None]:
+        """Find the checkpoint as the encoder does."""
+        return encoders.OpenClipFamily().places(spec)
 
     def identity(self, spec: ModelSpec) -> str | None:
         """Name the checkpoint as the encoder does."""

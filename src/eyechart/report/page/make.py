@@ -16,7 +16,7 @@ from typing import Any
 
 from eyechart.io.files import write_atomic
 from eyechart.io.translate import language, words
-from eyechart.report.load import load_results
+from eyechart.report.load import Argument, load_results
 from eyechart.report.page.packing import pack, plain_json
 from eyechart.report.page.payload import Payload, make_payload
 
@@ -51,13 +51,32 @@ SCRIPTS = (
 
 
 def write_report(
-    arguments: Sequence[str | Path],
+    arguments: Argument | Sequence[Argument],
     output: str | Path,
     *,
-    references: Sequence[str] = (),
+    references: str | Sequence[str] = (),
     title: str = "Eyechart report",
 ) -> Path:
-    """Write the page of result files and folders, as ``eyechart report`` does, and return its path."""
+    """Write the page of results, as ``eyechart report`` does.
+
+    Args:
+        arguments: Result files, folders of them, or results that are there already: one, or a list.
+        output: The HTML file.
+        references: Published numbers to stand beside, as ``--reference`` names them.
+        title: Of the page.
+
+    Returns:
+        The path of the page.
+
+    Example:
+        ```python
+        import eyechart
+
+        results = eyechart.evaluate("eyechart-tiny", "demo/garments")
+        eyechart.write_report(results, "report.html")
+        ```
+    """
+    references = [references] if isinstance(references, str) else references
     loaded = load_results(arguments)
     payload = make_payload(loaded.found, skipped=loaded.skipped, references=references, title=title)
     write_atomic(Path(output), make_page(payload))

@@ -146,7 +146,8 @@ def _gather(table: ResultTable, benchmark: int, cache: RecordsCache, gathered: _
 def _marks(table: ResultTable, column: Column, cache: RecordsCache) -> dict[str, Any]:
     """Say which models are best in a column and which cannot be told from the best, and how that is known."""
     lower = table.lower_is_better(column)
-    best = best_of(table.values(column), lower=lower)
+    contest = table.contestants(column)
+    best = best_of([contest[m].value if m in contest else None for m in range(len(table.models))], lower=lower)
     if not best:
         return {}
     tied = tied_with_best(table, column, cache)
@@ -155,7 +156,7 @@ def _marks(table: ResultTable, column: Column, cache: RecordsCache) -> dict[str,
     results = table.by_benchmark[column.benchmark]
     ends = {
         m: (x.low, x.high)
-        for m, x in table.metrics_in(column).items()
+        for m, x in contest.items()
         if x.low is not None and x.high is not None and not differences(results[best[0]], results[m])
     }
     if best[0] not in ends:

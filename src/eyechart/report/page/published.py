@@ -22,6 +22,7 @@ def describe_published(found: Sequence[Found], references: Sequence[str]) -> dic
     table, standings = published_standings(found, references)
     sources = [load_publication(name) for name in dict.fromkeys(references)]
     return {
+        "results": sum(len(part.found) for part in sources),
         "models": [describe_model(table, m) for m in range(len(table.models))],
         "sources": [
             {key: getattr(part, key) for key in ("name", "title", "source", "date", "notes")} for part in sources

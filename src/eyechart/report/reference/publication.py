@@ -18,10 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from eyechart.errors import unknown_name
-from eyechart.report.load import Found
+from eyechart.report.load import PUBLISHED, Found
 from eyechart.results import result_from_dict
 
-ORIGIN = "published"
 PLAIN, PACKED = ".json", ".json.xz"
 
 
@@ -62,7 +61,7 @@ def load_publication(name: str) -> Publication:
     body = json.loads(lzma.decompress(packed.read_bytes()) if packed.is_file() else plain.read_bytes())
     decimals = body.get("decimals")
     found = [
-        Found(result_from_dict(result, Path(f"{name}{PLAIN}")), ORIGIN, name)
+        Found(result_from_dict(result, Path(f"{name}{PLAIN}")), PUBLISHED, name)
         for model, values in zip(body["models"], body["values"], strict=True)
         for result in _results(model, body["columns"], values)
     ]

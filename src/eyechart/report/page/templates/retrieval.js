@@ -1,4 +1,4 @@
-// Which texts belong to an image.
+// A query of retrieval: what is right stands beside what was found, texts for an image, an image for a text.
 
 const textsByImage = new WeakMap();
 
@@ -12,4 +12,67 @@ function rightTexts(chunk, i) {
     textsByImage.set(chunk, found);
   }
   return textsByImage.get(chunk).get(i) ?? [];
+}
+
+function retrievalCard(chunk, access, m, i) {
+  const own = access.detail(m, i);
+  const { samples } = chunk;
+  const rank = h("span", { class: access.rank(m, i) === 1 ? "good-text" : "bad-text" }, `${t(targetOf(chunk, i))} ${rankText(access, m, i)}`);
+  if (samples.from_text[i] === 1) {
+    const target = samples.images[i] ?? -1;
+    const pictures = own ? own.top : [];
+    const missing = chunk.gallery !== "documents" && target >= 0 && !pictures.includes(target);
+    return [
+      h("q", {}, data(shorten(samples.texts[i] ?? samples.ids[i], 160))),
+      rank,
+      (own || missing) && h("span", { class: "strip" }, missing && [found(chunk, target, true), own && h("span", { class: "apart" })], pictures.map((place) => found(chunk, place, place >= 0 && target === place))),
+    ];
+  }
+  const right = rightTexts(chunk, i);
+  const first = own && foundText(chunk, own.top[0], own.names[0]);
+  return [
+    right.length ? h("q", { class: "good-text" }, data(shorten(right[0], 120))) : h("b", {}, tNodes("image {name}", { name: data(shorten(samples.ids[i], 40)) })),
+    rank,
+    first && !right.includes(first) && h("small", {}, tNodes("found: {text}", { text: h("q", {}, data(shorten(first, 120))) })),
+  ];
+}
+
+function retrievalDetails(chunk, access, m, i) {
+  const own = access.detail(m, i);
+  const { samples } = chunk;
+  const fromText = samples.from_text[i] === 1;
+  const target = samples.images[i];
+  const right = rightTexts(chunk, i);
+  return [
+    fromText ? h("blockquote", {}, data(samples.texts[i] ?? samples.ids[i])) : h("div", { class: "sample-head" }, image(chunk, i, 144), right.length > 0 && h("div", {}, h("h3", {}, t("The right captions")), h("ul", { class: "right-texts" }, right.map((text) => h("li", {}, data(text)))))),
+    h("p", {}, t(fromText ? word("The right {what} is {where}.") : word("The best of the right captions is {where}."), { what: t(targetOf(chunk, i)), where: rankText(access, m, i) })),
+    fromText && target >= 0 && image(chunk, target, 144) && h("figure", {}, image(chunk, target, 144), h("figcaption", {}, t("the right image"))),
+    own && h("h3", {}, t("Found instead")),
+    own && h("ol", { class: "found" }, own.top.map((place, k) => foundItem(chunk, place, own.names[k], fromText ? place === target && place >= 0 : place >= 0 && samples.images[place] === i))),
+    !own && h("p", { class: "note" }, t("What was found is kept for the hardest queries only.")),
+  ];
+}
+
+function foundText(chunk, place, name) {
+  return place >= 0 && chunk.samples.texts[place] !== undefined ? chunk.samples.texts[place] : name;
+}
+
+function targetOf(chunk, i) {
+  if (chunk.samples.from_text[i] !== 1) return word("caption");
+  return chunk.gallery === "documents" ? word("document") : word("image");
+}
+
+function rankText(access, m, i) {
+  return access.rank(m, i) < 0 ? t("not found") : t("at rank {rank}", { rank: access.rank(m, i) });
+}
+
+// A found image: the target is framed.
+function found(chunk, place, isTarget) {
+  const node = place >= 0 ? image(chunk, place, 38) : null;
+  return node ? set(node, { class: isTarget ? "target" : "", alt: isTarget ? t("the right image") : t("another image") }) : h("span", { class: `no-image${isTarget ? " target" : ""}` }, isTarget ? "✓" : "·");
+}
+
+function foundItem(chunk, place, name, isTarget) {
+  const text = foundText(chunk, place, name);
+  return h("li", { class: isTarget ? "target" : "" }, place >= 0 && image(chunk, place, 72), h("span", {}, data(text)), isTarget && h("small", {}, " ", t("the right one")));
 }

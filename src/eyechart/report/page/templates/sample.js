@@ -32,15 +32,7 @@ const CARDS = {
       h("small", {}, data(shorten(chunk.samples.ids[i], 40))),
     ];
   },
-  ranking: (chunk, access, m, i) => {
-    const own = access.detail(m, i);
-    const fromText = chunk.samples.from_text[i] === 1;
-    return [
-      fromText ? h("q", {}, data(shorten(chunk.samples.texts[i] ?? chunk.samples.ids[i], 160))) : h("b", {}, tNodes("image {name}", { name: data(shorten(chunk.samples.ids[i], 40)) })),
-      h("span", { class: access.rank(m, i) === 1 ? "good-text" : "bad-text" }, `${t(targetOf(chunk, i))} ${rankText(access, m, i)}`),
-      own && fromText && h("span", { class: "strip" }, own.top.map((place) => found(chunk, place, place >= 0 && chunk.samples.images[i] === place))),
-    ];
-  },
+  ranking: retrievalCard,
   question: (chunk, access, m, i) => {
     const question = chunk.samples.questions[i] || {};
     const own = access.detail(m, i) || {};
@@ -51,21 +43,6 @@ const CARDS = {
     ];
   },
 };
-
-function targetOf(chunk, i) {
-  if (chunk.samples.from_text[i] !== 1) return word("caption");
-  return chunk.gallery === "documents" ? word("document") : word("image");
-}
-
-function rankText(access, m, i) {
-  return access.rank(m, i) < 0 ? t("not found") : t("at rank {rank}", { rank: access.rank(m, i) });
-}
-
-// A found image: the target is framed.
-function found(chunk, place, isTarget) {
-  const node = place >= 0 ? image(chunk, place, 44) : null;
-  return node ? set(node, { class: isTarget ? "target" : "", alt: isTarget ? t("the right image") : t("another image") }) : h("span", { class: `no-image${isTarget ? " target" : ""}` }, isTarget ? "✓" : "·");
-}
 
 function openSample(view, access, i, list) {
   const { chunk, m } = view;
@@ -97,20 +74,7 @@ const DETAILS = {
       own && scoreBars(chunk, own, (label) => chunk.samples.labels[i].includes(label)),
     ];
   },
-  ranking: (chunk, access, m, i) => {
-    const own = access.detail(m, i);
-    const { samples } = chunk;
-    const fromText = samples.from_text[i] === 1;
-    const target = samples.images[i];
-    return [
-      fromText ? h("blockquote", {}, data(samples.texts[i] ?? samples.ids[i])) : h("div", { class: "sample-head" }, image(chunk, i, 144)),
-      h("p", {}, t(fromText ? word("The right {what} is {where}.") : word("The best of the right captions is {where}."), { what: t(targetOf(chunk, i)), where: rankText(access, m, i) })),
-      fromText && target >= 0 && image(chunk, target, 144) && h("figure", {}, image(chunk, target, 144), h("figcaption", {}, t("the right image"))),
-      own && h("h3", {}, t("Found instead")),
-      own && h("ol", { class: "found" }, own.top.map((place, k) => foundItem(chunk, place, own.names[k], fromText ? place === target && place >= 0 : place >= 0 && samples.images[place] === i))),
-      !own && h("p", { class: "note" }, t("What was found is kept for the hardest queries only.")),
-    ];
-  },
+  ranking: retrievalDetails,
   question: (chunk, access, m, i) => {
     const question = chunk.samples.questions[i] || {};
     const own = access.detail(m, i) || {};
@@ -124,12 +88,6 @@ const DETAILS = {
     ];
   },
 };
-
-function foundItem(chunk, place, name, isTarget) {
-  const { samples } = chunk;
-  const text = place >= 0 && samples.texts[place] !== undefined ? samples.texts[place] : name;
-  return h("li", { class: isTarget ? "target" : "" }, place >= 0 && image(chunk, place, 72), h("span", {}, data(text)), isTarget && h("small", {}, " ", t("the right one")));
-}
 
 function scoreBars(chunk, own, isRight) {
   const scores = Array.isArray(own.scores) ? own.scores : [];

@@ -1,0 +1,141 @@
+"""``eyechart cache``: what is kept on this machine, whether it is sound, and less of it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from eyechart.errors import UsageError, unknown_name
+from eyechart.io.layout import columns_of, lay_out
+from eyechart.io.terminal import width_of, write_message, write_output
+
+if TYPE_CHECKING:
+    from eyechart.store.contents import CacheItem
+
+INDEX = ("cards", "digests")
+"""Small notes that tell which model is which; ``clear`` leaves them unless they are named."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags."""
+    add = parser.add_argument
+    add("action", choices=list(ACTIONS), help="list it, remove from it, or check stored vectors and answers")
+    add("--kind", nargs="+", default=[], help="only these: embeddings, responses, datasets, ... as `cache ls` shows")
+    add("--model", nargs="+", default=[], help="only these models, by name or fingerprint")
+    add("--dataset", nargs="+", default=[], help="only these downloaded datasets, as `cache ls` shows")
+    add("--yes", action="store_true", help="clear: do not ask")
+    add("--dry-run", action="store_true", help="clear: say what would be removed, and remove nothing")
+    add("--json", action="store_true", help="ls: print JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do what is asked with the items that are meant."""
+    from eyechart.models.cards import model_names
+    from eyechart.store.contents import list_cache, remote_store
+
+    address = remote_store()
+    if address:
+        write_message(f"Vectors are at {address}, which is not looked at here.\n", sys.stderr)
+    return ACTIONS[args.action](args, _chosen(args, list_cache(model_names())))
+
+
+def _chosen(args: argparse.Namespace, items: Sequence[CacheItem]) -> list[CacheItem]:
+    from eyechart.store.contents import EMBEDDINGS, KINDS, RESPONSES
+
+    for kind in args.kind:
+        if kind not in KINDS:
+            raise unknown_name("kind", kind, KINDS)
+    by_model = [item for item in items if item.kind in (EMBEDDINGS, RESPONSES)]
+    by_dataset = [item for item in items if item.name and item not in by_model]
+    wanted = [*_named("model", args.model, by_model), *_named("dataset", args.dataset, by_dataset)]
+    named = args.model or args.dataset
+    return [
+        item
+        for item in items
+        if (item in wanted or not named)
+        and (item.kind in args.kind or not args.kind)
+        and (named or args.kind or args.action != "clear" or item.kind not in INDEX)
+    ]
+
+
+def _named(word: str, names: Sequence[str], items: Sequence[CacheItem]) -> list[CacheItem]:
+    found = []
+    for name in names:
+        own = [item for item in items if name == item.name or item.path.name.startswith(name)]
+        if not own:
+            raise unknown_name(word, name, [item.name for item in items], advice="`eyechart cache ls` shows all.")
+        found += own
+    return found
+
+
+def _list(args: argparse.Namespace, items: Sequence[CacheItem]) -> int:
+    from eyechart.io.files import cache_root
+    from eyechart.store.contents import KINDS
+
+    if args.json:
+        rows = [{"kind": i.kind, "name": i.name, "path": str(i.path), "bytes": i.size, "files": i.files} for i in items]
+        write_output(json.dumps(rows, ensure_ascii=False, indent=1) + "\n", sys.stdout)
+        return 0
+    lines = [(i.kind, megabytes(i.size), str(i.files), i.name or KINDS[i.kind]) for i in items]
+    columns = columns_of("KIND", "SIZE", "FILES", "WHAT", right=("SIZE", "FILES"), drop=("FILES",), wraps=True)
+    head, *rows_of_lines = lay_out(columns, lines, width_of(sys.stdout))
+    write_output(f"{head[0]}\n", sys.stderr)
+    write_output("".join(f"{line}\n" for row in rows_of_lines for line in row), sys.stdout)
+    write_message(f"{megabytes(sum(i.size for i in items))} in {cache_root()}\n", sys.stderr)
+    return 0
+
+
+def _clear(args: argparse.Namespace, items: Sequence[CacheItem]) -> int:
+    from eyechart.store.contents import remove
+
+    _list(argparse.Namespace(json=False), items)
+    if args.dry_run or not items:
+        write_message("Nothing was removed.\n", sys.stderr)
+        return 0
+    if not args.yes and not _agreed(f"Remove {len(items)} of these? Runs that are going on may fail. [y/N] "):
+        write_message("Nothing was removed.\n", sys.stderr)
+        return 1
+    for item in items:
+        remove(item)
+    write_message(f"Removed {megabytes(sum(item.size for item in items))}.\n", sys.stderr)
+    return 0
+
+
+def _agreed(question: str) -> bool:
+    if not sys.stdin.isatty():
+        raise UsageError(
+            "There is nobody to ask.", advice="Say --yes to remove it, or --dry-run to see what it would be."
+        )
+    write_message(question, sys.stderr)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def _verify(args: argparse.Namespace, items: Sequence[CacheItem]) -> int:  # noqa: ARG001 - as all actions
+    from eyechart.store.contents import EMBEDDINGS, RESPONSES, verify
+
+    damaged = pieces = 0
+    for item in items:
+        if item.kind in (EMBEDDINGS, RESPONSES):
+            count, found = verify(item)
+            pieces += count
+            damaged += len(found)
+            for line in found:
+                write_message(f"{item.name}: {line}\n", sys.stdout)
+    end = f"{damaged} are damaged: a run sets them aside and computes them again." if damaged else "All are sound."
+    write_message(f"{pieces} parts of vectors and answers were compared with their checksums. {end}\n", sys.stdout)
+    return int(damaged > 0)
+
+
+def megabytes(size: int) -> str:
+    """Write a size as people read it."""
+    return f"{size / 1e9:.2f} GB" if size >= 1e9 else f"{size / 1e6:.1f} MB" if size >= 1e5 else f"{size / 1e3:.1f} kB"
+
+
+ACTIONS: dict[str, Callable[[argparse.Namespace, Sequence[CacheItem]], int]] = {
+    "ls": _list,
+    "clear": _clear,
+    "verify": _verify,
+}

@@ -1,0 +1,156 @@
+"""``eyechart completion SHELL``: a script, made from the parser, that completes commands, flags, values and names."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from eyechart.io.terminal import write_output
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags."""
+    parser.description = "Print a script. In bash: source <(eyechart completion bash)"
+    parser.add_argument("shell", choices=list(SCRIPTS), help="for which shell")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the script."""
+    write_output(SCRIPTS[args.shell](list(_commands())), sys.stdout)
+    return 0
+
+
+@dataclass(frozen=True)
+class CompletedCommand:
+    """What can follow a command."""
+
+    path: str
+    """The words before: ``/eval``, ``/vlm/convert``; empty for the program itself."""
+    words: Sequence[str]
+    """What can stand at its positions, besides files."""
+    flags: Mapping[str, Sequence[str]]
+    """Values by flag; none if any are possible."""
+    about: Mapping[str, str]
+
+
+def _commands() -> Iterator[CompletedCommand]:
+    from eyechart.cli import COMMANDS, make_parser
+
+    yield CompletedCommand("", list(COMMANDS), {"--help": (), "--version": ()}, {})
+    names = _names()
+    for command in COMMANDS:
+        (sub,) = (a for a in make_parser("eyechart", command)._actions if isinstance(a, argparse._SubParsersAction))
+        yield from _inside(sub.choices[command], f"/{command}", names)
+
+
+def _inside(parser: argparse.ArgumentParser, path: str, names: dict[str, list[str]]) -> Iterator[CompletedCommand]:
+    shown = [action for action in parser._actions if action.help != argparse.SUPPRESS]
+    values = {action: [str(name) for name in (action.choices or names.get(action.dest) or ())] for action in shown}
+    flags = {option: values[action] for action in shown for option in action.option_strings if option.startswith("--")}
+    words = [word for action in shown if not action.option_strings for word in values[action]]
+    about = {option: action.help or "" for action in shown for option in action.option_strings}
+    yield CompletedCommand(path, words, flags, about)
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for name, inner in action.choices.items():
+                yield from _inside(inner, f"{path}/{name}", names)
+
+
+def _names() -> dict[str, list[str]]:
+    """Return names that are known here, by the arguments that take them."""
+    from eyechart.datasets.catalogue import load_catalogue, user_files
+    from eyechart.datasets.questions.reader import question_names
+    from eyechart.datasets.resolve import DEMO
+    from eyechart.models.names import known_models
+    from eyechart.models.registry import ENCODERS
+    from eyechart.tasks.registry import TASKS
+
+    catalogue = load_catalogue(user_files())
+    datasets = [*DEMO, *catalogue.entries, *catalogue.collections, *question_names()]
+    models = [name for name, _, _ in known_models()]
+    return {
+        "targets": [*datasets, *models],
+        "name": [*datasets, *models],
+        "dataset": datasets,
+        "collection": list(catalogue.collections),
+        "model": models,
+        "model_type": ENCODERS.names(),
+        "task": TASKS.names(),
+    }
+
+
+BASH = """_eyechart() {{
+    local line="${{COMP_LINE:0:COMP_POINT}}" key="" part previous current prefix words
+    local -a parts
+    read -ra parts <<< "$line"
+    case "$line" in *" ") parts+=("") ;; esac
+    current="${{parts[${{#parts[@]}}-1]}}"
+    previous="${{parts[${{#parts[@]}}-2]}}"
+    unset "parts[${{#parts[@]}}-1]"
+    for part in "${{parts[@]:1}}"; do
+        case "$key/$part" in {paths}) key="$key/$part" ;; esac
+    done
+    case "$key $previous" in
+{values}
+    *)
+        case "$current" in
+        -*)
+            case "$key" in
+{flags}
+            esac ;;
+        *)
+            case "$key" in
+{words}
+            esac ;;
+        esac ;;
+    esac
+    # Bash ends words at colons: what stands before the last one is on the line already.
+    prefix="${{current%"${{current##*:}}"}}"
+    COMPREPLY=()
+    while IFS= read -r part; do COMPREPLY+=("${{part#"$prefix"}}"); done < <(compgen -W "$words" -- "$current")
+}}
+complete -o default -o bashdefault -F _eyechart eyechart
+"""
+
+
+def _bash(commands: Sequence[CompletedCommand]) -> str:
+    values = [
+        f'    "{one.path} {flag}") words="{_joined(known)}" ;;'
+        for one in commands
+        for flag, known in one.flags.items()
+        if known
+    ]
+    return BASH.format(
+        paths="|".join(one.path for one in commands if one.path),
+        values="\n".join(values),
+        flags="\n".join(f'            "{one.path}") words="{_joined(one.flags)}" ;;' for one in commands),
+        words="\n".join(f'            "{one.path}") words="{_joined(one.words)}" ;;' for one in commands),
+    )
+
+
+def _zsh(commands: Sequence[CompletedCommand]) -> str:
+    return f"autoload -U +X compinit && compinit\nautoload -U +X bashcompinit && bashcompinit\n{_bash(commands)}"
+
+
+def _fish(commands: Sequence[CompletedCommand]) -> str:
+    lines = []
+    for one in commands:
+        seen = [f"__fish_seen_subcommand_from {part}" for part in one.path.split("/") if part]
+        when = "; and ".join(seen) or "__fish_use_subcommand"
+        if one.words:
+            lines.append(f"complete -c eyechart -n '{when}' -a '{_joined(one.words)}'")
+        for flag, known in one.flags.items():
+            values = f" -xa '{_joined(known)}'" if known else ""
+            about = one.about.get(flag, "").replace("\\", "").replace("'", "")
+            lines.append(f"complete -c eyechart -n '{when}' -l {flag.removeprefix('--')} -d '{about}'{values}")
+    return "\n".join(lines) + "\n"
+
+
+def _joined(words: Iterable[str]) -> str:
+    """Write names in one line; those that a shell would read as something else are left out."""
+    return " ".join(word for word in dict.fromkeys(words) if word and not set(word) & set(" \"'$`\\!*?;&|<>()"))
+
+
+SCRIPTS: dict[str, Callable[[Sequence[CompletedCommand]], str]] = {"bash": _bash, "zsh": _zsh, "fish": _fish}

@@ -1,0 +1,141 @@
+"""``eyechart cache``: what is kept, by model; whether it is sound; and less of it, never without a word."""
+
+import json
+import os
+import pty
+import subprocess
+import sys
+
+import pytest
+
+from eyechart.cli import main
+from eyechart.store.answers import ResponseStore
+from eyechart.types import Answer
+
+TINY = ["--model_type", "onnx", "--model", "eyechart-tiny", "--pretrained", "eyechart-tiny", "--quiet"]
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch, capsys):
+    """Return a cache with the vectors of a model, an answer, and a downloaded dataset."""
+    place = tmp_path / "cache"
+    monkeypatch.setenv("EYECHART_CACHE", str(place))
+    monkeypatch.delenv("EYECHART_STORE", raising=False)
+    monkeypatch.chdir(tmp_path)
+    assert main(["eval", *TINY, "--dataset", "demo/garments", "--limit", "5"]) == 0
+    ResponseStore(place / "responses").table("ab" * 16).add("key", Answer("yes"))
+    (place / "datasets" / "pets").mkdir(parents=True)
+    (place / "datasets" / "pets" / "0.tar").write_bytes(bytes(5000))
+    capsys.readouterr()
+    return place
+
+
+def listed(capsys, *words):
+    capsys.readouterr()
+    assert main(["cache", "ls", "--json", *words]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def parts(cache):
+    return sorted((cache / "embeddings").rglob("[0-9]*.safetensors"))
+
+
+def test_the_list_has_sizes_by_model_and_dataset(cache, capsys):
+    found = {(row["kind"], row["name"]): row["bytes"] for row in listed(capsys)}
+
+    assert found["embeddings", "eyechart-tiny"] == sum(part.stat().st_size for part in parts(cache))
+    assert found["datasets", "pets"] == 5000
+    assert found["responses", "ab" * 16] > 0
+    assert ("cards", "") in found
+    assert [row["kind"] for row in listed(capsys, "--model", "eyechart-tiny")] == ["embeddings"]
+
+
+def test_the_table_fits(cache, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+
+    assert main(["cache", "ls"]) == 0
+
+    shown = capsys.readouterr()
+    assert max(map(len, shown.out.splitlines())) <= 80
+    assert "5.0 kB" in shown.out
+
+
+def test_clear_by_kind_model_and_dataset(cache, capsys):
+    assert main(["cache", "clear", "--dataset", "pets", "--yes"]) == 0
+    assert not (cache / "datasets" / "pets").exists()
+    assert parts(cache)
+
+    assert main(["cache", "clear", "--model", "eyechart-tiny", "--yes"]) == 0
+    assert not parts(cache)
+    assert [row["kind"] for row in listed(capsys, "--kind", "responses")] == ["responses"]
+
+    assert main(["cache", "clear", "--kind", "responses", "--yes"]) == 0
+    assert listed(capsys, "--kind", "responses") == []
+    assert not list(cache.rglob(".removed-*"))
+
+
+def test_what_was_removed_is_computed_again(cache, capsys):
+    assert main(["cache", "clear", "--yes"]) == 0
+    assert main(["eval", *TINY, "--dataset", "demo/garments", "--limit", "5"]) == 0
+    assert parts(cache)
+
+
+def test_nothing_is_removed_without_a_yes(cache, capsys):
+    before = listed(capsys)
+
+    assert main(["cache", "clear", "--dry-run"]) == 0
+    assert main(["cache", "clear"]) == 2  # nobody to ask
+    assert main(["cache", "clear", "--model", "eyechart-tony", "--yes"]) == 2
+    assert main(["cache", "clear", "--kind", "vectors", "--yes"]) == 2
+
+    assert "Did you mean eyechart-tiny?" in capsys.readouterr().err
+    assert listed(capsys) == before
+
+
+@pytest.mark.parametrize(("said", "gone"), [(b"n\n", False), (b"\n", False), (b"yes\n", True)])
+def test_a_person_is_asked(cache, said, gone):
+    ours, theirs = pty.openpty()
+    os.write(ours, said)
+
+    words = [sys.executable, "-m", "eyechart", "cache", "clear", "--kind", "datasets"]
+    done = subprocess.run(words, stdin=theirs, capture_output=True, text=True)
+    os.close(ours)
+    os.close(theirs)
+
+    assert "Remove 1 of these?" in done.stderr
+    assert (not (cache / "datasets" / "pets").exists(), done.returncode == 0) == (gone, gone)
+
+
+def test_a_folder_that_is_no_table_of_ours_is_not_touched(cache, capsys, monkeypatch, tmp_path):
+    (tmp_path / "disk" / "thesis").mkdir(parents=True)
+    (tmp_path / "disk" / "thesis" / "text.tex").write_text("x")
+    monkeypatch.setenv("EYECHART_STORE", str(tmp_path / "disk"))
+
+    assert main(["cache", "clear", "--yes"]) == 0
+
+    assert (tmp_path / "disk" / "thesis" / "text.tex").is_file()
+
+
+@pytest.mark.parametrize("where", [100, -3])
+def test_verify_finds_a_byte_that_changed(cache, capsys, where):
+    assert main(["cache", "verify"]) == 0
+    assert "All are sound." in capsys.readouterr().out
+    part = parts(cache)[0]
+    data = bytearray(part.read_bytes())
+    data[where] ^= 1
+    part.write_bytes(data)
+
+    assert main(["cache", "verify"]) == 1
+
+    told = capsys.readouterr().out
+    assert str(part) in told.replace("\n", " ")
+    assert "1 are damaged" in told
+
+
+def test_verify_finds_an_answer_that_changed(cache, capsys):
+    (file,) = (cache / "responses").rglob("*.jsonl")
+    file.write_bytes(file.read_bytes().replace(b"yes", b"yet"))
+
+    assert main(["cache", "verify", "--kind", "responses"]) == 1
+
+    assert "1 lines are no answers" in capsys.readouterr().out
