@@ -335,11 +335,13 @@ def dataset_spec(
     wanted = {key: value for key, value in options.items() if value}
     if name in given:
         wanted |= {OBJECT: given[name], "only_split": config.split}
-        return DatasetSpec(name, OBJECT, "", config.split, language, config.limit, wanted, own=True)
-    spec = resolve_dataset(
-        name, config.dataset_root, split=config.split, language=language, limit=config.limit, options=wanted
-    )
-    read_as = READ_AS_KINDS & load_task(task).kinds if spec.reader == "table" and task != "auto" else frozenset()
+        spec = DatasetSpec(name, OBJECT, "", config.split, language, config.limit, wanted, own=True)
+    else:
+        spec = resolve_dataset(
+            name, config.dataset_root, split=config.split, language=language, limit=config.limit, options=wanted
+        )
+    asks = spec.reader in ("table", OBJECT) and task != "auto"
+    read_as = READ_AS_KINDS & load_task(task).kinds if asks else frozenset()
     return replace(spec, options={**spec.options, READ_AS: min(read_as)}) if len(read_as) == 1 else spec
 
 
