@@ -126,6 +126,7 @@ CHINESE_VIEWS = {
     "questions": ("flags", ""),
     "compare": ("#/compare", ""),
     "results": ("#/results?model=1", ""),
+    "published": ("#/published", ""),
     "a result": ("#/", "#matrix td[title]"),
     "a sample": ("digits", ".card button"),
     "a query": ("postcards", ".card button"),
