@@ -34,17 +34,19 @@ VIEWS = {
 }
 """Name -> which report, which view or which benchmark, what to click first."""
 
+REFERENCES = ("open_clip", "clip_benchmark", "internvl")
+
 
 def make_reports(folder: Path) -> dict[str, Path]:
     """Make the reports to photograph."""
     from support.make_results import make_answers, make_suite
 
     with chdir(folder):  # so that the page shows short paths
-        suite, answers = make_suite(Path("suite"), n=300, thumbnails=60), make_answers(Path("answers"), n=64)
+        suite, answers = make_suite(Path("suite"), n=300, thumbnails=60), make_answers(Path("answers"))
     commands = {
         "suite": ["report", str(folder / suite), "--title", "Six small models"],
         "answers": ["report", str(folder / answers), "--title", "Two small generators"],
-        "published": ["report", "--reference", "open_clip", "clip_benchmark", "internvl", "--title", "Published models"],
+        "published": ["report", "--title", "Published models", "--reference", *REFERENCES],
         "demo": ["demo", "--quiet", "--output", str(folder / "demo")],
     }
     reports = {name: folder / name / "report.html" for name in commands}

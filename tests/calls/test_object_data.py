@@ -159,6 +159,18 @@ class TestHuggingFace:
         (captions,) = eyechart.evaluate(MODEL, hugging_face, caption_column="region", recall_k=1)
         assert captions.task == "zeroshot_retrieval"
 
+        (read,) = eyechart.evaluate(MODEL, hugging_face, task="zeroshot_retrieval", recall_k=1)
+        assert read.details["captions"] == 6
+
+        (named,) = eyechart.evaluate(MODEL, hugging_face.add_column("key", list("abcdef")), id_column="key")
+        assert [record["id"] for record in named.iter_records()] == list("abcdef")
+
+        more = hugging_face.add_column("title", [f"title {i}" for i in range(6)])
+        (both,) = eyechart.evaluate(MODEL, more, caption_column=["region", "title"], recall_k=1)
+        assert both.details["captions"] == 12
+        with pytest.raises(EyechartError, match="labels or captions, which"):
+            eyechart.evaluate(MODEL, more, caption_column="title", label_column="kind")
+
         two = hugging_face.add_column("sort", LABELS).cast_column("sort", hugging_face.features["kind"])
         with pytest.raises(EyechartError, match="several columns of labels: kind, sort"):
             eyechart.evaluate(MODEL, two)
@@ -261,6 +273,8 @@ class TestIdentity:
 
 
 def test_what_is_said_of_objects_is_refused_for_names():
+    with pytest.raises(EyechartError, match="a dict of lists, which has no columns kind"):
+        eyechart.evaluate(MODEL, {"images": IMAGES, "labels": LABELS, "classnames": NAMES}, label_column="kind")
     with pytest.raises(EyechartError, match="belong to a dataset that is given as an object"):
         eyechart.evaluate(MODEL, "demo/garments", classnames=["x"])
     with pytest.raises(

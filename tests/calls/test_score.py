@@ -34,7 +34,7 @@ def same(one, other):
 class TestTheTasksNumbers:
     def test_classification_with_several_prompts(self, stored):
         data = {"images": IMAGES, "labels": LABELS, "classnames": NAMES, "templates": TEMPLATES}
-        (wanted,) = eyechart.evaluate(TINY, data, metrics="full", prompt_sensitivity="no")
+        (wanted,) = eyechart.evaluate(TINY, data, metrics="full", prompt_sensitivity="no", thumbnails=0)
         prompts = np.stack([stored.encode_texts([t.format(c=name) for t in TEMPLATES]) for name in NAMES])
 
         scale = wanted.model_card["logit_scale"]
@@ -49,13 +49,15 @@ class TestTheTasksNumbers:
     def test_several_labels(self, stored):
         labels = [[label, (label + 1) % 6] for label in LABELS]
         data = {"images": IMAGES, "labels": labels, "classnames": NAMES}
-        (wanted,) = eyechart.evaluate(TINY, data)
+        (wanted,) = eyechart.evaluate(TINY, data, thumbnails=0)
         classes = stored.encode_texts([f"a photo of a {name}." for name in NAMES])
 
         same(eyechart.score(stored.encode_images(IMAGES), classes, labels=labels, classnames=NAMES), wanted)
 
     def test_retrieval_in_any_order_of_the_texts(self, stored):
-        (wanted,) = eyechart.evaluate(TINY, {"images": IMAGES, "captions": CAPTIONS}, recall_k=[1, 3], metrics="full")
+        (wanted,) = eyechart.evaluate(
+            TINY, {"images": IMAGES, "captions": CAPTIONS}, recall_k=[1, 3], metrics="full", thumbnails=0
+        )
         images = stored.encode_images(IMAGES)
         texts = [(text, image) for image, own in enumerate(CAPTIONS) for text in own]
         settings = {"recall_k": [1, 3], "metrics": "full"}
@@ -73,7 +75,7 @@ class TestTheTasksNumbers:
     def test_equal_captions_are_seen_as_such_if_they_are_told(self, stored):
         words = ["the same words"] * 2 + [f"noise {i}" for i in range(2, 12)]
         vectors, images = stored.encode_texts(words), stored.encode_images(IMAGES)
-        (wanted,) = eyechart.evaluate(TINY, {"images": IMAGES, "captions": words}, recall_k=1)
+        (wanted,) = eyechart.evaluate(TINY, {"images": IMAGES, "captions": words}, recall_k=1, thumbnails=0)
 
         same(eyechart.score(images, vectors, pairs=range(12), captions=words, recall_k=1), wanted)
         blind = eyechart.score(images, vectors, pairs=range(12), recall_k=1)

@@ -51,7 +51,7 @@ def test_the_list_has_sizes_by_model_and_dataset(cache, capsys):
 
 
 def test_the_table_fits(cache, capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr("eyechart.cli.cache.width_of", lambda _: 80)
 
     assert main(["cache", "ls"]) == 0
 

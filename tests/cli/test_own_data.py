@@ -99,7 +99,7 @@ def test_what_is_not_there(here, capsys):
 
     assert main(["info", "./photo"]) == 2
 
-    assert "There is no such folder or file: photo" in capsys.readouterr().err
+    assert "There is no such folder or file: ./photo\nDid you mean photos?" in capsys.readouterr().err
 
 
 def test_names_and_models_are_described_as_before(here, about):

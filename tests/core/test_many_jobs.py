@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from eyechart import plan
-from eyechart.cli.show import MOST, show_reports
+from eyechart.cli.parts.show import MOST, show_reports
 from eyechart.config import make_config
 from eyechart.datasets import registry
 from eyechart.io.progress import NoProgress

@@ -154,6 +154,7 @@ def test_a_visitor_finds_a_page_by_a_word(site, word, page):
     try:
         with chromium() as browser:
             watched = Watched(browser)
+            watched.page.set_default_timeout(60_000)  # the index is built in the browser, slowly on a busy machine
             watched.page.goto(place)
             watched.page.click("input.md-search__input")  # the search opens, and fetches its index
             watched.page.keyboard.type(word)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from eyechart.cli import main
 from eyechart.cli.list import show_columns
-from eyechart.cli.show import result_lines, show_profiles
+from eyechart.cli.parts.show import result_lines, show_profiles
 from eyechart.io.layout import columns_of, lay_out
 from eyechart.io.progress import PlainProgress, RichProgress
 from eyechart.io.terminal import make_console, visible, write_message, write_output

@@ -7,6 +7,7 @@ from importlib import resources
 
 import pytest
 
+from eyechart.cli.parts.results import REFERENCES
 from eyechart.errors import UnknownNameError
 from eyechart.report.load import Found
 from eyechart.report.reference import load_publication, load_reference, names, published_tables
@@ -133,6 +134,10 @@ def test_sizes_are_known():
     }
 
     assert size == (986_710_000, 1054.05)
+
+
+def test_the_help_names_what_there_is():
+    assert list(REFERENCES) == names()
 
 
 def test_all_published_numbers_together_are_small():

@@ -150,7 +150,7 @@ def evaluate(  # noqa: D417 - the others are those of the command line, where `e
         image_column: Column of images in a dataset that is an object, or of their paths in a table; by default the
             only one, or the one with a known name.
         label_column: Column of labels; it makes the dataset one of classification.
-        caption_column: Column of captions; it makes the dataset one of retrieval. A table may have several.
+        caption_column: Column of captions, or several; it makes the dataset one of retrieval.
         classnames: Names of the classes of a dataset that is an object and does not know them.
         templates: Prompts for it, with ``{c}`` for the class; by default ``a photo of a {c}.``
         progress: Whether bars are shown: by default in a notebook and on a terminal. Or an object to report to.
@@ -185,8 +185,7 @@ def evaluate(  # noqa: D417 - the others are those of the command line, where `e
     with ARGUMENTS.spoken():
         handover = Handover()
         handover.take_models(model, ModelParts(None, preprocess, tokenizer, processor))
-        columns = (image_column, label_column, " ".join(_texts(caption_column)) or None)
-        handover.take_datasets(dataset, DataParts(None, *columns, _texts(classnames), _texts(templates)))
+        handover.take_datasets(dataset, DataParts(None, _texts(classnames), _texts(templates)))
         settings = collect(given, unknown)
         settings |= {"model": handover.models} if handover.models else {}
         settings |= {"dataset": handover.datasets} if handover.datasets else {}

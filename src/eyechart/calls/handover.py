@@ -37,7 +37,7 @@ class Handover:
             raise UsageError("preprocess, tokenizer and processor belong to a model that is given as an object.")
 
     def take_datasets(self, things: Any, parts: DataParts) -> None:
-        """Take one dataset or several; what is said of columns and classes belongs to each object among them."""
+        """Take one dataset or several; what is said of classes belongs to each object among them."""
         before = len(self.given)
         for thing in _datasets(things):
             if isinstance(thing, str | Path):

@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from eyechart.cli._results import arrange, load, named_or_default, save, say_what_is_missing
+from eyechart.cli.parts.results import arrange, load, named_or_default, save, say_what_is_missing
 from eyechart.errors import UsageError
 from eyechart.io.terminal import width_of, write_message, write_output
 

@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
-from eyechart.cli._results import REFERENCES, arrange, load, named_or_default, save
+from eyechart.cli.parts.results import REFERENCES, arrange, load, named_or_default, save
 from eyechart.errors import UsageError, unknown_name
 from eyechart.io.json_text import to_json
 from eyechart.io.terminal import width_of, write_message, write_output

@@ -71,7 +71,7 @@ def _dry_run(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
-    from eyechart.cli.show import MOST, job_line, show_profiles, show_reports
+    from eyechart.cli.parts.show import MOST, job_line, show_profiles, show_reports
     from eyechart.config import make_config
     from eyechart.datasets.registry import OpenDatasets
     from eyechart.io.progress import choose_progress

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 from eyechart.cli.flags.eval_flags import add_model_flags, add_table_flags
 from eyechart.cli.flags.settings import option_of
 from eyechart.cli.list import catalogue_of, registries
-from eyechart.cli.own_data import own_data
+from eyechart.cli.parts.own_data import own_data
 from eyechart.io.layout import columns_of, lay_out
 from eyechart.io.terminal import width_of, write_output
 from eyechart.io.translate import translate

@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from eyechart.cli._results import REFERENCES, named_or_default, save
+from eyechart.cli.parts.results import REFERENCES, named_or_default, save
 from eyechart.errors import ResultError, UsageError
 from eyechart.io.terminal import write_message
 

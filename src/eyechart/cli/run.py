@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Read the configs, run them, and show a table."""
-    from eyechart.cli.show import show_reports
+    from eyechart.cli.parts.show import show_reports
     from eyechart.compat.evalscope import read_configs
     from eyechart.compat.evalscope.main import run_configs
     from eyechart.io.progress import choose_progress

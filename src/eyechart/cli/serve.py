@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from eyechart.cli._results import FOLDER, named_or_default
+from eyechart.cli.parts.results import FOLDER, named_or_default
 from eyechart.cli.report import add_page_arguments, payload_of
 from eyechart.io.terminal import write_message
 

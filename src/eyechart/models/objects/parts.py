@@ -19,8 +19,11 @@ ACCEPTED = (
     "with encode_image and encode_text, a model of transformers or sentence-transformers, or a tuple "
     "(model, preprocess, tokenizer)."
 )
-PREPROCESS = ("preprocess", "preprocess_val", "image_transform", "val_transform", "transform")
-TOKENIZER = ("tokenizer", "tokenize")
+PREPROCESS = (
+    *("preprocess", "preprocess_val", "image_transform", "val_transform", "transform"),
+    *("image_processor", "processor"),
+)
+TOKENIZER = ("tokenizer", "tokenize", "processor")
 """Where modules keep them."""
 
 

@@ -53,7 +53,7 @@ def own_data(args: argparse.Namespace) -> Mapping[str, Any] | None:
 
     path = Path(args.name).expanduser()
     if not path.exists() and args.name.startswith((".", "/", "~")):
-        raise no_such_path(path)
+        raise no_such_path(args.name)
     if not path.exists() or (path.is_dir() and any(families_in(path, role) for role in FAMILIES)):
         return None
     given = {name: value for name in FLAGS if (value := getattr(args, name))}
