@@ -11,7 +11,12 @@ from support.source_texts import is_in_the_source
 
 SECTIONS = ("notes", "messages", "help", "headings", "progress")
 TEXTS = [(section, text) for section in SECTIONS for text in words(section)]
-PUT_TOGETHER = {"{n} failed", "{n} left out", "{n} unreadable", "Left out: {reason}"}
+PUT_TOGETHER = {
+    "{task} (the default)",
+    "{task} (generative models)",
+    "{task} (with --folds 5, as there is no split train)",
+}
+PUT_TOGETHER |= {"{n} failed", "{n} left out", "{n} unreadable", "Left out: {reason}"}
 PUT_TOGETHER |= {
     "{help} (default: {value})",
     "To see it: `{command}`",
