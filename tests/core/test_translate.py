@@ -22,6 +22,7 @@ PUT_TOGETHER |= {
     "To see it: `{command}`",
     "To see them: `{command}`",
     "{n} published models",
+    "{version}, no GPU: float32 on the CPU",
 }
 PUT_TOGETHER |= {
     "Run both with the same data and settings.",

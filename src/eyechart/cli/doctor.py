@@ -24,7 +24,7 @@ def run(args: argparse.Namespace) -> int:  # noqa: ARG001 - there is nothing to 
 
     findings = examine()
     rows = [
-        (translate(one.state), translate(one.what), f"{translate(one.detail)}  {translate(one.advice)}".strip())
+        (translate(one.state), translate(one.what), ": ".join(filter(None, map(translate, (one.detail, one.advice)))))
         for one in findings
     ]
     console = make_console(soft_wrap=True)
