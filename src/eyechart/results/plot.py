@@ -1,4 +1,4 @@
-"""Results as pictures of matplotlib: values with their intervals, and what chance gives."""
+"""Results as plots of matplotlib: values with their intervals, and what chance gives."""
 
 from __future__ import annotations
 
