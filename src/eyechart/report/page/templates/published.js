@@ -1,5 +1,6 @@
 // Published tables with one's own rows in them, and where one's own models stand among the published ones.
 
+const ROUNDED = 5000; // published sizes are rounded to 0.01 million parameters
 const MANY_ROWS = 20; // a table of more is shown alone, with tools to find one's way in it
 
 async function publishedView(main) {
@@ -179,7 +180,7 @@ function sortLarge(view, c) {
 function narrowLarge(target, published, view) {
   const words = wordsOf(view.query);
   for (const { model, node } of view.rows) {
-    const fits = words.every((one) => model.label.toLowerCase().includes(one)) && (!view.most || (model.parameters && model.parameters <= view.most * 1.0005));
+    const fits = words.every((one) => model.label.toLowerCase().includes(one)) && (!view.most || (model.parameters && model.parameters <= view.most + ROUNDED));
     node.hidden = !isOwn(model) && !fits;
   }
   const shown = view.rows.filter((row) => !row.node.hidden).length;
