@@ -64,10 +64,10 @@ class ResultTable:
 
     def _not_shown(self) -> list[str]:
         return [
-            f"{item.result.model} {item.result.pretrained} on {item.result.dataset} ({item.result.language}) "
-            f"occurs more than once: the {'newest' if item.result.provenance.get('date') else 'last'} result is shown, "
-            f"not {item.result.path}{'' if item.result.provenance.get('date') else ', which has no date'}."
-            for item in self.replaced
+            f"{ModelRow(one.model, one.pretrained).label} on {one.dataset} ({one.language}) occurs more than once: "
+            f"the {'newest' if one.provenance.get('date') else 'last'} result is shown, "
+            f"not {one.path}{'' if one.provenance.get('date') else ', which has no date'}."
+            for one in (item.result for item in self.replaced)
         ]
 
     def _several_models(self) -> list[str]:

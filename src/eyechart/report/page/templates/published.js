@@ -72,7 +72,11 @@ function largeTables(published, tables) {
   const target = h("div", {});
   const sizes = published.models.filter((model) => isOwn(model) && model.parameters).map((model) => model.parameters);
   const view = { table: tables[0], query: "", most: 0, rows: [] };
-  const draw = () => drawLarge(target, published, view);
+  const mine = button(t("Show mine"), () => showMine(view));
+  const draw = () => {
+    drawLarge(target, published, view);
+    mine.disabled = !view.rows.some((row) => isOwn(row.model));
+  };
   const narrow = () => narrowLarge(target, published, view);
   const chooser = select(t("Table"), tables.map((table, i) => [i, `${table.reference}: ${table.title}`]), 0, (value) => {
     view.table = tables[Number(value)];
@@ -90,7 +94,7 @@ function largeTables(published, tables) {
       chooser,
       search(t("Filter models"), "", (query) => narrow(Object.assign(view, { query }))),
       sizes.length > 0 && h("div", { class: "checks" }, checkbox(t("At most my size"), false, (on) => narrow(Object.assign(view, { most: on ? Math.max(...sizes) : 0 })))),
-      published.models.some(isOwn) && button(t("Show mine"), () => showMine(view)),
+      published.models.some(isOwn) && mine,
       copyMenu(() => gridOf(published, view.table, view.rows.filter((row) => !row.node.hidden).map((row) => [row.m, row.cells]))),
     ),
     target,
