@@ -86,6 +86,16 @@ def test_a_value_that_cannot_be_is_told_of_its_flag(capsys, tmp_path, monkeypatc
     assert "--min-success: Input should be less than or equal to 1" in capsys.readouterr().err
 
 
+def test_errors_show_flags_with_hyphens_too(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    assert main(["eval", "--dataset", "demo/garmnts", "--model", "eyechart-tiny"]) == 2
+
+    said = capsys.readouterr().err
+    assert "--dataset-root" in said
+    assert "--dataset_root" not in said
+
+
 def shown(capsys, flag):
     with pytest.raises(SystemExit, match="0"):
         main(["eval", flag])

@@ -9,6 +9,7 @@ from eyechart.cli.flags.settings import settings_of
 from eyechart.config import make_config
 from eyechart.errors import EyechartError, UsageError
 from eyechart.models.resolve import resolve_model
+from eyechart.plan import plan_jobs
 from eyechart.plan_models import model_specs
 from support.data import png
 
@@ -90,6 +91,31 @@ def test_a_folder_and_an_architecture_of_one_name_are_told_apart_by_flags(place)
     with pytest.raises(UsageError, match="could be a dataset and a model"):
         meant("ViT-B-32")
     assert meant("--dataset", "ViT-B-32", "--model", "ViT-B-32") == (["ViT-B-32"], ["ViT-B-32"])
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("./nosuch", "There is no such folder or file: ./nosuch\nCheck the path."),
+        ("~/nosuch", "There is no such folder or file: ~/nosuch\nCheck the path."),
+        ("nosuch/", "There is no such folder or file: nosuch/\nCheck the path."),
+        ("data/nosuch", "There is no such folder or file: data/nosuch\nCheck the path."),
+        ("photo/cat", "There is no such folder or file: photo/cat\nCheck the path."),
+        ("./captons.csv", "There is no such folder or file: ./captons.csv\nDid you mean captions.csv?"),
+        ("vtab/cifr10", "Unknown dataset: 'vtab/cifr10'.\nDid you mean vtab/cifar10"),
+        ("sheet.xlsx", "sheet.xlsx is not a dataset.\nSave the sheet as CSV"),
+        ("photos/cat/1.png", "photos/cat/1.png is not a dataset.\nGive the folder of the images"),
+    ],
+)
+def test_what_is_no_dataset_is_told_with_what_to_do(place, monkeypatch, name, message):
+    monkeypatch.setenv("HOME", str(place))
+    (place / "sheet.xlsx").write_bytes(b"PK\xff")
+    config = make_config({"dataset": [name], "model": ["eyechart-tiny"]})
+
+    with pytest.raises(EyechartError) as caught:
+        plan_jobs(config, str)
+
+    assert str(caught.value).startswith(message)
 
 
 def test_two_words_make_a_run(place):

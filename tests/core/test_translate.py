@@ -15,6 +15,9 @@ PUT_TOGETHER = {"{n} failed", "{n} left out", "{n} unreadable", "Left out: {reas
 PUT_TOGETHER |= {"{help} (default: {value})", "To see it: `{command}`", "{n} published models"}
 PUT_TOGETHER |= {
     "Run both with the same data and settings.",
+    "{n} jobs",
+    "1 job",
+    "disk: vectors about {n} MB",
     "Run both with the same data and settings, or say that it is meant: {flag}",
 }
 """What the source says by joining a count or a prefix with words."""

@@ -58,7 +58,7 @@ function smallTable(published, table) {
       h(
         "table",
         { class: "plain-table numbers published" },
-        h("thead", {}, groupRow(table, 1), h("tr", {}, h("th", { scope: "col" }, t("Model")), table.header.map((label, c) => h("th", { scope: "col", title: table.metrics[c] || null }, label)))),
+        h("thead", {}, groupRow(table, 1), h("tr", {}, h("th", { scope: "col" }, t("Model")), table.header.map((label, c) => h("th", { scope: "col", title: table.metrics[c] || null }, told(label))))),
         h("tbody", {}, table.rows.map(([m, cells]) => h("tr", { class: isOwn(published.models[m]) ? "own" : "" }, rowHead(published.models[m]), cells.map((cell) => h("td", {}, cell || "–"))))),
       ),
     ),
@@ -117,7 +117,7 @@ function drawLarge(target, published, view) {
     const node = h("tr", { class: isOwn(model) ? "own" : "" }, rowHead(model, true), texts.map((cell) => h("td", {}, cell || "–")));
     return { m, model, cells, node, numbers: texts.map((cell) => (cell === "" ? null : Number(cell))) };
   });
-  const heads = [...SIZES.map(([, label]) => [t(label), ""]), ...order.map((c) => [table.header[c], table.metrics[c]])];
+  const heads = [...SIZES.map(([, label]) => [t(label), ""]), ...order.map((c) => [told(table.header[c]), table.metrics[c]])];
   view.heads = [[t("Model"), ""], ...heads].map(([label, metric], i) => largeHead(label, metric, () => sortLarge(view, i - 1)));
   view.body = h("tbody", {});
   const grouped = { ...table, groups: order.map((c) => table.groups[c]) };
