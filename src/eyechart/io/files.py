@@ -6,6 +6,7 @@ import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
 from typing import IO, Any, BinaryIO
@@ -51,12 +52,27 @@ def write_atomic(path: Path, data: bytes, *, durable: bool = True) -> None:
         stream.write(data)
 
 
+_keeps = ContextVar("keeps", default=True)
+
+
+@contextmanager
+def keeping_nothing() -> Iterator[None]:
+    """Leave the cache as it is: what would be remembered there is found out again."""
+    token = _keeps.set(False)
+    try:
+        yield
+    finally:
+        _keeps.reset(token)
+
+
 def write_cached(path: Path, data: bytes) -> None:
-    """Write a file of the cache at once.
+    """Write a file of the cache at once, unless nothing is to be kept.
 
     Raises:
         CacheError: If the disk is full or the folder cannot be written.
     """
+    if not _keeps.get():
+        return
     with explained("cache", path.parent):
         write_atomic(path, data)
 
