@@ -18,6 +18,9 @@ TEMPORARY = ".tmp-"
 UNFINISHED = ".part"
 """And this suffix: what a killed run leaves behind must not be taken for a result by any tool."""
 
+NOTES = ".eyechart"
+"""The folder that each downloaded dataset has, with a note for each file that was asked for: its version and digest."""
+
 
 class CacheError(EyechartError):
     """The cache folder cannot be written."""
