@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from eyechart.models.towers.cut_resize import cut_steps
+
 LEVELS = 256
 TO_TENSOR = ("ToTensor", "MaybeToTensor")
 """Torchvision's step and open_clip's: what comes before them works on Pillow's images."""
@@ -25,15 +27,16 @@ class PixelTable:
         names = [type(step).__name__ for step in steps]
         start = next((i for i, name in enumerate(names) if name in TO_TENSOR), len(steps))
         self.transform = transform
-        self.before, rest = steps[:start], steps[start:]
+        rest = steps[start:]
         self.known = bool(rest) and set(names[start + 1 :]) <= {"Normalize"}
         """Whether the rest has a table."""
+        self.before = cut_steps(steps[:start]) if self.known else []
         self.table = _table(rest) if self.known else np.empty((0, LEVELS), np.float32)
 
     def prepare(self, image: Image.Image) -> NDArray[np.float32]:
         """Transform an image to a (3, height, width) array; what the table does not fit goes the transform's way."""
         shaped = image
-        for step in self.before if self.known else ():
+        for step in self.before:
             shaped = step(shaped)
         if not self.known or not isinstance(shaped, Image.Image) or shaped.mode != "RGB":
             array: NDArray[np.float32] = self.transform(image).numpy()
