@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eyechart.errors import DataError, ModelError, UsageError
-from eyechart.inference.backoff import BatchBackoff, stack
+from eyechart.inference.backoff import BatchBackoff
+from eyechart.inference.rows import BatchRows
 from eyechart.io.media import ImageRef, to_rgb
 from eyechart.io.progress import Bar
 from eyechart.io.stopwatch import Stopwatch
@@ -23,8 +24,10 @@ from eyechart.models.lazy import LazyModel
 from eyechart.store.vectors import VectorTable
 from eyechart.types import OnError, Sample
 
-Prepared = tuple[bytes, Sample, Future[NDArray[np.float32]]]
-"""The key of an image, its sample, and its pixels as soon as they are there."""
+Prepared = tuple[bytes, Sample, int | None, Future[NDArray[Any]]]
+"""The key of an image, its sample, its row, and its pixels as soon as they are there."""
+BATCHES = 4
+"""Batches of memory: at most two are being prepared and one is being put together, and an image more is on its way."""
 FLUSH_ROWS = 4096
 FLUSH_SECONDS = 20.0
 """A crash loses at most what was computed since the last flush."""
@@ -87,25 +90,26 @@ class Pipeline:
         """
         failures: list[Failure] = []
         buffer = _Buffer(table, self.watch)
-        keys: list[bytes] = []
-        pixels: list[NDArray[np.float32]] = []
+        rows = BatchRows(BATCHES * self.batch_size)
+        batch: list[tuple[bytes, int | None, NDArray[Any]]] = []
 
         def encode() -> None:
-            if keys:
+            if batch:
                 encoder = self.model.load()
+                keys, numbers, images = map(list, zip(*batch, strict=True))
                 with self.watch.phase("encode images"):
-                    vectors = self.backoff.run(encoder.encode_images, stack(pixels))
-                buffer.add(list(keys), vectors)
-                keys.clear()
-                pixels.clear()
+                    vectors = self.backoff.run(encoder.encode_images, rows.batch(numbers, images))
+                buffer.add(keys, vectors)
+                rows.give_back(numbers)
+                batch.clear()
 
         try:
-            for key, sample, future in self._prepared(samples):
+            for key, sample, row, future in self._prepared(samples, rows):
                 try:
                     with self.watch.phase("wait"):
-                        pixels.append(future.result())
-                    keys.append(key)
+                        batch.append((key, row, future.result()))
                 except DataError as error:
+                    rows.give_back([row])
                     if self.on_error == "fail":
                         raise DataError(
                             f"{sample.id}: {error.message}",
@@ -113,7 +117,7 @@ class Pipeline:
                         ) from error
                     failures.append(Failure(sample.id, error.message))
                 bar.advance()
-                if len(keys) == self.batch_size:
+                if len(batch) == self.batch_size:
                     encode()
             encode()
         finally:
@@ -121,22 +125,23 @@ class Pipeline:
             buffer.flush()
         return failures
 
-    def _prepared(self, samples: Iterable[tuple[bytes, Sample]]) -> Iterator[Prepared]:
+    def _prepared(self, samples: Iterable[tuple[bytes, Sample]], rows: BatchRows) -> Iterator[Prepared]:
         """Yield samples in order with their transformed image, working at most two batches in advance."""
         with ThreadPoolExecutor(max(1, self.workers), thread_name_prefix="decode") as pool:
             waiting: deque[Prepared] = deque()
             try:
                 for key, sample in self.watch.each("read", samples):
-                    waiting.append((key, sample, pool.submit(self._prepare, key, sample)))
+                    row = rows.take()
+                    waiting.append((key, sample, row, pool.submit(self._prepare, key, sample, rows, row)))
                     if len(waiting) > 2 * self.batch_size:
                         yield waiting.popleft()
                 while waiting:
                     yield waiting.popleft()
             finally:
-                for _, _, future in waiting:
+                for *_, future in waiting:
                     future.cancel()
 
-    def _prepare(self, key: bytes, sample: Sample) -> NDArray[np.float32]:
+    def _prepare(self, key: bytes, sample: Sample, rows: BatchRows, row: int | None) -> NDArray[Any]:
         with self.watch.phase("decode"):
             ref = sample.need_image().load()
             if ref.digest() != key:
@@ -145,8 +150,7 @@ class Pipeline:
             image = own_decode(self.model, ref) if "decoder" in self.model.spec.options else to_rgb(ref.decode())
         encoder = self.model.load()
         with self.watch.phase("transform"):
-            prepared: NDArray[np.float32] = encoder.prepare_image(image)
-        return prepared
+            return rows.fill(row, encoder.prepare_image(image))
 
     def embed_texts(
         self,

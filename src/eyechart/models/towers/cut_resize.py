@@ -1,8 +1,8 @@
 """Resize and centre crop of a Pillow image, without most of what the crop throws away; every bit is the same.
 
-Pillow resizes in two passes, along the rows and along the columns, each rounded to bytes. Done one by one, what the crop
-will not keep can be left out between them: columns before the second pass, rows before the first. Rows come first in
-every Pillow, but of tall images and of those that are squashed (since Pillow 13): these go the plain way.
+Pillow resizes in two passes, along the rows and along the columns, each rounded to bytes. Done one by one, what the
+crop will not keep can be left out between them: columns before the second pass, rows before the first. Rows come first
+in every Pillow, but of tall images and of those that are squashed (since Pillow 13): these go the plain way.
 """
 
 from __future__ import annotations
