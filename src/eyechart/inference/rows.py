@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from eyechart.errors import OutOfMemoryError
+
 Memory = Callable[[tuple[int, ...], np.dtype[Any]], NDArray[Any]]
 
 
@@ -53,7 +55,7 @@ class BatchRows:
             if self._array is None:
                 try:
                     self._array = self._memory((self._rows, *image.shape), image.dtype)
-                except MemoryError:
+                except (MemoryError, OutOfMemoryError):
                     # Images of many megapixels that nobody made smaller: fewer of them may fit, each on its own.
                     self._array = np.empty(0, np.uint8)
             return self._array
