@@ -32,6 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--catalogue", nargs="+", default=[], help="TOML files with datasets of your own")
     own = parser.add_argument_group("for data of your own")
     own.add_argument("--split", default="", help="which part of them (default: test, or the first)")
+    own.add_argument("--task", default="", help="how a table with labels and captions is read")
     own.add_argument("--encoding", default="", help="of their text files, if not UTF-8")
     add_table_flags(own)
     group = parser.add_argument_group("for a model")
