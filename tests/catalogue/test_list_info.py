@@ -77,6 +77,16 @@ def test_a_search_with_a_typo_finds_near_names(capsys):
     assert "Nothing has 'cifr' in its name or title; names like it:" in printed.err
 
 
+def test_without_open_clip_a_search_for_its_models_says_how_to_get_them(capsys, monkeypatch):
+    monkeypatch.setattr("eyechart.models.names.find_spec", lambda name: None)
+    assert main(["list", "models", "--search", "siglip"]) == 0
+
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "pip install 'eyechart[open-clip]'" in said.err
+    assert "FAMILY" not in said.err
+
+
 def test_a_search_for_nonsense_finds_nothing(capsys):
     assert names(capsys, "datasets", "--search", "zzzzqqqq") == set()
 

@@ -39,10 +39,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print one line each."""
+    from eyechart.models.names import has_open_clip
+
     head, rows = _LISTS[args.what](args)
     if args.search:
         rows = _found(args.search, rows)
-    show_columns(rows, head)
+    if rows:
+        show_columns(rows, head)
+    elif args.what == "models" and not has_open_clip():
+        write_message("OpenCLIP's models are known here with: pip install 'eyechart[open-clip]'\n", sys.stderr)
     return 0
 
 

@@ -11,10 +11,15 @@ from eyechart.models.resolve import open_clip_names
 Row = tuple[str, str, str]
 
 
+def has_open_clip() -> bool:
+    """Tell whether open_clip is installed, so that its models are known by name."""
+    return find_spec("open_clip") is not None
+
+
 def known_models() -> Iterator[Row]:
     """Yield name, family and a word on each model; those of open_clip if it is installed."""
     yield from ((name, "onnx", "embedded: small, for trying things out") for name in MODELS)
-    if find_spec("open_clip") is None:
+    if not has_open_clip():
         yield "ViT-B-32:openai", "open_clip", "and many more: pip install 'eyechart[open-clip]'"
         return
     from eyechart.models.encoders.open_clip_files import tags
