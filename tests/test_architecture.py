@@ -41,7 +41,7 @@ ARROWS = {
     "session": f"{BELOW} __init__ datasets inference manifest models store tasks",
     "run": f"{BELOW} session results tasks inference manifest",
     "calls": f"{BELOW} __init__ config plan plan_models session run results report models datasets inference tasks"
-    " manifest metrics store provenance",
+    " manifest metrics outputs store provenance",
     "estimate": f"{BELOW} config plan plan_models models datasets store results tasks",
     "engine": f"{BELOW} run session inference tasks",
     "compat.acting": "errors",

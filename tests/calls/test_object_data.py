@@ -14,6 +14,8 @@ MODEL = "eyechart-tiny"
 NAMES = ["cat", "dog", "bird"]
 IMAGES = [noise_image(seed) for seed in range(6)]
 LABELS = [0, 1, 2, 0, 1, 2]
+CLOSED = Image.open(io.BytesIO(png()))
+CLOSED.close()
 CAPTIONS = [[f"a photo of thing {i}", f"picture number {i}"] for i in range(6)]
 
 
@@ -119,8 +121,9 @@ class TestLists:
             ({"images": IMAGES, "labels": LABELS, "classnames": dict(enumerate(NAMES))}, "classnames is a dict"),
             ({"images": IMAGES, "labels": LABELS, "classnames": set(NAMES)}, "classnames is a set"),
             ({"images": IMAGES, "labels": LABELS, "classnames": ["cat", " ", "bird"]}, "class 1 has no name"),
-            ({"images": [Image.new("F", (9, 9))], "labels": [0], "classnames": NAMES}, "range of values is not known"),
-            ({"images": [Image.new("I", (9, 9))], "labels": [0], "classnames": NAMES}, "range of values is not known"),
+            ({"images": [Image.new("F", (9, 9), 200)], "labels": [0], "classnames": NAMES}, "which of them is white"),
+            ({"images": [Image.new("I", (9, 9), 200)], "labels": [0], "classnames": NAMES}, "which of them is white"),
+            ({"images": [CLOSED], "labels": [0], "classnames": NAMES}, "images[0]: cannot read the image"),
             ({"images": [Image.new("RGB", (0, 9))], "labels": [0], "classnames": NAMES}, "0 x 9 pixels"),
             ([], "dataset is an empty list"),
             ({"images": [], "labels": [], "classnames": NAMES}, "no samples"),
@@ -244,6 +247,14 @@ class TestTorch:
         class Once(IterableDataset):
             def __iter__(self):
                 return self.items
+
+        class ByNumber(list):
+            @property
+            def classes(self):
+                return dict(enumerate(NAMES))
+
+        with pytest.raises(EyechartError, match="classes of ByNumber are a dict"):
+            eyechart.evaluate(MODEL, [ByNumber(items)])
 
         once = Once()
         once.items = iter(items)

@@ -89,6 +89,22 @@ class TestWhatIsTakenForAModel:
         check_vectors((processor.image_processor, model, processor.tokenizer), case)
         check_vectors(model, case)
 
+    def test_a_part_of_ones_own_is_never_left_aside(self, tmp_path):
+        from transformers import AutoModel, AutoProcessor
+
+        zoo_transformers.clip(tmp_path)
+        model, processor = AutoModel.from_pretrained(tmp_path), AutoProcessor.from_pretrained(tmp_path)
+        dark = AutoProcessor.from_pretrained(tmp_path).image_processor
+        dark.image_mean = [9, 9, 9]
+        made = [encoder_of(thing) for thing in ((model, dark), (dark, model, processor))]
+        pixels = [encoder.prepare_image(photos()[0].convert("RGB")) for encoder in made]
+        assert all(one.max() < 0 for one in pixels)
+
+        with pytest.raises(EyechartError, match="is no image processor"):
+            encoder_of((model, lambda image: np.asarray(image.convert("RGB"))))
+        with pytest.raises(EyechartError, match="nothing else prepares them"):
+            eyechart.evaluate(Direction(), DATA, preprocess=np.asarray)
+
     def test_a_model_of_transformers_that_was_never_saved_needs_its_processor(self, tmp_path):
         from transformers import AutoConfig, AutoModel
 

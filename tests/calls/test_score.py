@@ -103,6 +103,8 @@ class TestForms:
         assert eyechart.read_result(str(tmp_path / "new" / "x.json")) == kept
         assert (kept.model, kept.dataset, kept.task) == ("m1", "mine", "zeroshot_classification")
         assert [record["id"] for record in kept.iter_records()] == ["a", "b", "c"]
+        in_folder = eyechart.score(np.eye(2), np.eye(2), labels=[0, 1], model="m1", output=f"{tmp_path}/folder/")
+        assert in_folder.path == tmp_path / "folder" / "vectors_m1.json"
         with pytest.raises(EyechartError, match="not written over"):
             eyechart.score([[1, 0]], [[1, 0], [0, 1]], labels=[0], model="m2", output=tmp_path / "new" / "x.json")
 

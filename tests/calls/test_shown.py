@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -109,6 +110,8 @@ class TestOneResult:
         assert labels == ["acc1", "acc5", "mean_per_class_recall"]
         both = Results(pair).plot("acc1", ax=plt.figure().subplots())
         assert [text.get_text() for text in both.get_yticklabels()] == ["one on vectors: acc1", "two on vectors: acc1"]
+        spoken = Results([pair[0], replace(pair[0], language="de")]).plot("acc1")
+        assert spoken.get_yticklabels()[1].get_text() == "one on vectors (de): acc1"
         points = [line.get_xdata()[0] for line in both.lines if line.get_marker() == "o"]
         assert points == [100 * result.metrics["acc1"] for result in pair]
         with pytest.raises(EyechartError, match="acc2") as caught:
@@ -130,6 +133,9 @@ class TestOneResult:
             with pytest.raises(EyechartError):
                 other.save(tmp_path / name)
         assert eyechart.read_result(tmp_path / "x.json") == kept
+        for folder in (tmp_path, f"{tmp_path}/new/"):
+            with pytest.raises(EyechartError, match="is a folder"):
+                kept.save(folder)
 
 
 class TestSeveral:

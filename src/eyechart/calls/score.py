@@ -12,6 +12,7 @@ from eyechart.calls.settings import ARGUMENTS, collect
 from eyechart.calls.vectors import class_prediction, pair_prediction
 from eyechart.config import make_config
 from eyechart.errors import UsageError
+from eyechart.outputs import place_of
 from eyechart.results.build import Done, make_result
 from eyechart.results.done import check_owner
 from eyechart.results.files import write_result
@@ -61,7 +62,8 @@ def score(
         logit_bias: The summand of a model with a sigmoid.
         model: What the result calls the model.
         dataset: What the result calls the data.
-        output: Where the result goes; by default it is gone with the process.
+        output: Where the result goes: a file, a folder if it ends with a slash, or a template as for `evaluate`; by
+            default it is gone with the process.
 
     Returns:
         A result like those of `evaluate`, records included.
@@ -109,12 +111,15 @@ def _result(
     info = prediction.info
     task: Task = load_task(TASK_OF_KIND[info.kind])
     prompts = digest_json([info.classnames, info.templates, {}])
+    spec = ModelSpec(VECTORS, model)
     job = Job(
-        ModelSpec(VECTORS, model),
+        spec,
         DatasetSpec(info.name, VECTORS, ""),
         task.name,
         {**task.settings(options), "task_version": task.version, "prompts": prompts},
-        Path(output) if output is not None else unsaved_folder() / "vectors.json",
+        unsaved_folder() / "vectors.json"
+        if output is None
+        else place_of(str(output), spec, info.name, info.language, task.name, usual_task=True),
     )
     check_owner(job)
     outcome = task.score(prediction, job.settings)

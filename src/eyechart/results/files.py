@@ -68,12 +68,15 @@ def write_result(
     return result_from_dict(body, output)
 
 
-def save_result(result: Result, output: Path) -> Result:
+def save_result(result: Result, place: str | Path) -> Result:
     """Write a result and its records once more, elsewhere; the result of something else is not written over.
 
     Raises:
         ResultError: If the output holds such a thing, or a file that is no result.
     """
+    output = Path(place)
+    if output.is_dir() or str(place).endswith("/"):
+        raise ResultError(f"{output} is a folder.", advice="Name the file, too: results/x.json.")
     if output.exists() and read_result(output).identity != result.identity:
         raise ResultError(f"{output} holds the result of something else.", advice="Choose another name, or move it.")
     unsaved = replace(result, record_info={"form": result.record_info.get("form", "")})

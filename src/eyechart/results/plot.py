@@ -62,5 +62,6 @@ def _chosen(results: Sequence[Result], metrics: str | Sequence[str] | None) -> l
 
 def _label(result: Result, metric: str, results: Sequence[Result]) -> str:
     # A dollar sign would begin a formula.
-    name = metric if len(results) == 1 else f"{model_of(result)} on {result.dataset}: {metric}"
+    language = f" ({result.language})" if len({one.language for one in results}) > 1 else ""
+    name = metric if len(results) == 1 else f"{model_of(result)} on {result.dataset}{language}: {metric}"
     return name.replace("$", r"\$")

@@ -131,7 +131,7 @@ class Result:
         """
         from eyechart.results.files import save_result
 
-        return save_result(self, Path(output))
+        return save_result(self, output)
 
     def __repr__(self) -> str:
         from eyechart.results.show import one_line_of

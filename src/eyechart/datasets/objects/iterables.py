@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any
 
 from eyechart.datasets.objects.table import ObjectRow, ObjectRows
@@ -85,4 +85,9 @@ def _classes(name: str, data: Any) -> tuple[str, ...]:
         return _classes(name, inner)
     if names is None:
         raise DataError(f"{name} does not name its classes.", advice="Give classnames=[...], in the order of labels.")
+    if isinstance(names, Mapping | Set):
+        raise DataError(
+            f"The classes of {name} are a {type(names).__name__}.",
+            advice="Give classnames=[...], in the order of labels.",
+        )
     return tuple(str(one[0] if isinstance(one, list | tuple) else one) for one in names)

@@ -23,6 +23,12 @@ class ObjectFamily:
         parts = parts_of(_thing(spec))
         if maker_of(parts) is ModuleEncoder:
             complete(parts)
+        if (_takes_lists(parts.model) or is_sentence_transformer(parts.model)) and parts != ModelParts(parts.model):
+            raise ModelError(
+                f"{type(parts.model).__name__} takes images and texts as they are: nothing else prepares them.",
+                advice="Leave out preprocess, tokenizer and processor, or give them with the model that they belong "
+                "to: (model, preprocess, tokenizer).",
+            )
 
     def identity(self, spec: ModelSpec) -> None:  # noqa: ARG002 - its weights may have changed since the last call
         """Return nothing: an object may be another one at each call."""

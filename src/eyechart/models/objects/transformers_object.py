@@ -18,7 +18,7 @@ PRECISIONS = {"torch.float16": "fp16", "torch.bfloat16": "bf16"}
 def transformers_encoder(spec: ModelSpec, parts: ModelParts) -> TransformersEncoder:
     """Make an encoder of a model and its processor; without one, the processor of the place that it was loaded from."""
     model = parts.model
-    processor = parts.processor or _of_two(parts) or _saved_beside(model)
+    processor = _whole(parts)
     check_pair(type(model).__name__, model, processor)
     types = {str(weight.dtype) for weight in model.parameters() if weight.is_floating_point()}
     # As it is: a model of several types is left so, and gets float32.
@@ -29,11 +29,18 @@ def transformers_encoder(spec: ModelSpec, parts: ModelParts) -> TransformersEnco
     return encoder
 
 
-def _of_two(parts: ModelParts) -> Any:
-    """Put an image processor and a tokenizer together."""
-    if parts.preprocess is None or parts.tokenizer is None:
-        return None
-    return SimpleNamespace(image_processor=parts.preprocess, tokenizer=parts.tokenizer)
+def _whole(parts: ModelParts) -> Any:
+    """Put the processor together: what the caller gives of it, and the rest as it was saved."""
+    own = {"image_processor": parts.preprocess, "tokenizer": parts.tokenizer}
+    if own["image_processor"] is not None and not hasattr(own["image_processor"], "to_dict"):
+        raise ModelError(
+            f"{type(parts.preprocess).__name__} is no image processor, as {type(parts.model).__name__} needs.",
+            advice="Give one of transformers; or an object of your own with encode_images and encode_texts.",
+        )
+    if None not in own.values():
+        return SimpleNamespace(**own)
+    whole = parts.processor or _saved_beside(parts.model)
+    return SimpleNamespace(**{name: getattr(whole, name, None) if part is None else part for name, part in own.items()})
 
 
 def _saved_beside(model: Any) -> Any:
