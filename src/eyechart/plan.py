@@ -153,7 +153,9 @@ class Planner:
         for part, model in others.items():
             self.check(model, task.roles[part])
         controls = task.controls(chosen, settings)
-        usual = info is not None and TASK_OF_KIND.get(info.kind) == task_name
+        # A table may have labels, too: what was asked for by its captions has a name of its own beside them.
+        captions = spec.options.get("caption_column") or spec.options.get(READ_AS) == CAPTIONS
+        usual = info is not None and TASK_OF_KIND.get(info.kind) == task_name and not captions
         return PlannedBenchmark(spec, task, task_name, settings, others, frozenset(chosen.asked), usual, controls)
 
     def check(self, spec: ModelSpec, role: Role) -> Family:

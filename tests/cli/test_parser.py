@@ -66,6 +66,10 @@ def test_the_words_of_a_script_are_left_alone():
         ("eval --precision fp23", "argument --precision: invalid choice: 'fp23'; did you mean fp32?"),
         ("eval --engine cloud", "argument --engine: invalid choice: 'cloud'; choose from local, ray"),
         ("eval --limit many", "argument --limit: invalid int value: 'many'"),
+        (
+            "eval --recall-k 1 photos",
+            "invalid int value: 'photos'; --recall-k takes several values: words stand before",
+        ),
         ("eval --limit", "argument --limit: expected one argument"),
         ("evl", "invalid choice: 'evl'; did you mean eval"),
         ("info cifar10 more", "eyechart info: unexpected: more"),

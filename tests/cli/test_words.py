@@ -43,6 +43,7 @@ def meant(*words):
         ("photos/ ViT-B-32:openai", ["photos"], ["ViT-B-32:openai"]),
         ("ViT-B-32:openai photos", ["photos"], ["ViT-B-32:openai"]),
         ("--quiet photos ViT-B-32", ["photos"], ["ViT-B-32"]),
+        ("eyechart-tiny-int8 photos", ["photos"], ["eyechart-tiny-int8"]),
         ("photos --limit 3 ViT-B-32 --quiet eyechart-tiny", ["photos"], ["ViT-B-32", "eyechart-tiny"]),
         ("captions.csv cifar10 vtab+ my_clip", ["captions.csv", "cifar10", "vtab+"], ["my_clip"]),
         ("wds/pets demo/scenes ViT-B/32:openai", ["wds/pets", "demo/scenes"], ["ViT-B/32:openai"]),
@@ -51,6 +52,9 @@ def meant(*words):
         ("photos ViT-B-32:./weights.pt", ["photos"], ["ViT-B-32:./weights.pt"]),
         ("photos --model ViT-L-14", ["photos"], ["ViT-L-14"]),
         ("ViT-L-14 --dataset photos", ["photos"], ["ViT-L-14"]),
+        ("photos eyechart-tiny-int8", ["photos"], ["eyechart-tiny-int8"]),
+        ("ViT-B-32 --language en de -- photos", ["photos"], ["ViT-B-32"]),
+        ("--language en photos --dataset cifar10 --model ViT-B-32", ["cifar10"], ["ViT-B-32"]),
         ("photos", ["photos"], []),
     ],
 )
@@ -75,6 +79,8 @@ def test_a_collection_of_models_is_its_models(place):
         ("photos ViT-B-32 --pretrained-model openai", r"ViT-B-32 and --pretrained-model both name a model"),
         ("ViT-B-32:openai", r"is a model by name, and no dataset"),
         ("phots/cat ViT-B-32", r"phots/cat and ViT-B-32 are models by name, and no dataset"),
+        ("photos --language en ViT-B-32", r"--language takes several values, and took ViT-B-32.*\n.*--model ViT-B-32"),
+        ("--task zeroshot_classification photos ViT-B-32", r"--task takes .* took photos, which is a dataset"),
         ("demo/garmnts ViT-B-32", r"Did you mean demo/garments"),
     ],
 )

@@ -64,8 +64,10 @@ def _dry_run(args: argparse.Namespace) -> int:
     """Show what would be done, and do nothing."""
     from eyechart.config import make_config
     from eyechart.estimate import estimate, estimate_lines
+    from eyechart.io.files import keeping_nothing
 
-    found = estimate(make_config(settings_of(args)), lambda line: write_message(f"{as_flags(line)}\n", sys.stderr))
+    with keeping_nothing():
+        found = estimate(make_config(settings_of(args)), lambda line: write_message(f"{as_flags(line)}\n", sys.stderr))
     for line in estimate_lines(found, skip_existing=args.skip_existing):
         write_message(f"{line}\n", sys.stdout)
     return 0

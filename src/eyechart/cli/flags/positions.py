@@ -40,6 +40,12 @@ def sort_targets(words: Sequence[str], catalogue_files: Sequence[str] = ()) -> d
     return {kind: names for kind, names in sorted_words.items() if names}
 
 
+def kinds_of(word: str, catalogue_files: Sequence[str] = ()) -> list[str]:
+    """Return what a word is by name: ``dataset``, ``model``, both, or nothing."""
+    catalogue = load_catalogue(user_files(catalogue_files))
+    return ["dataset"] * _is_data(word, catalogue) + ["model"] * _is_model(word, catalogue)
+
+
 def _is_data(word: str, catalogue: Catalogue) -> bool:
     path = Path(word).expanduser()
     if is_dataset(word, catalogue) or word.startswith(PYTHON):
