@@ -99,8 +99,10 @@ def test_images_stop_at_the_bytes_that_so_many_may_take():
     names = ["a", "b", "c", "d"]
     listed = [Sample(n, ImageRef(n, s.getvalue()), label=0) for n, s in zip(names, streams, strict=True)]
 
-    records = with_thumbnails([label(name, 2) for name in names], iter(listed), 4)
+    records = with_thumbnails([label(name, 2 + place) for place, name in enumerate(names)], iter(listed), 4)
 
+    worst_first = ["thumbnail" in record for record in reversed(records)]
+    assert worst_first == sorted(worst_first, reverse=True)  # what does not fit is the least bad
     kept = [len(record["thumbnail"]) for record in records if "thumbnail" in record]
     assert min(kept) > BYTES_EACH  # noise packs badly
     assert 0 < len(kept) < 4

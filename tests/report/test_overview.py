@@ -152,13 +152,30 @@ def test_no_point_of_the_scatter_is_without_its_name(watched, tmp_path):
     assert "far away" in beside
     assert sorted([*beside, *listed]) == sorted(item.result.model for item in (*crowd, alone))
     assert [int(text) for text in numbers] == list(range(1, len(listed) + 1))
+    assert len(beside) > 5  # some of the crowd find a place at the end of a line
+    assert names_apart(page)
+
+
+def test_wide_letters_get_the_room_they_need(watched, tmp_path):
+    names = [
+        f"{name}-{i}" for i, name in enumerate(["中文视觉语言模型大号", "日本語クリップ模型", "한국어모델이름"] * 8)
+    ]
+    grid = [of_size(name, 10**8 * (1 + i % 5), 0.5 + 0.03 * (i // 5)) for i, name in enumerate(names)]
+    page = watched.open(write(tmp_path, grid))
+    page.locator("#scatter circle").first.wait_for()
+
+    assert names_apart(page)
+
+
+def names_apart(page):
     boxes = page.locator("#scatter text.name:not(.number)").evaluate_all(
         "nodes => nodes.map((node) => node.getBBox()).map(({ x, y, width, height }) => [x, y, x + width, y + height])"
     )
-    assert len(boxes) > 5  # some of the crowd find a place at the end of a line
-    for i, (left, top, right, bottom) in enumerate(boxes):
-        for x0, y0, x1, y1 in boxes[i + 1 :]:
-            assert right <= x0 + 3 or x1 <= left + 3 or bottom <= y0 + 4 or y1 <= top + 4
+    return all(
+        right <= x0 + 3 or x1 <= left + 3 or bottom <= y0 + 4 or y1 <= top + 4
+        for i, (left, top, right, bottom) in enumerate(boxes)
+        for x0, y0, x1, y1 in boxes[i + 1 :]
+    )
 
 
 def test_on_a_phone_the_table_comes_first_and_the_controls_unfold(watched, report):

@@ -110,6 +110,18 @@ def test_of_two_runs_the_whole_one_is_the_usual_one(tiny, tmp_path):
     assert labels(table) == ["eyechart-tiny", "eyechart-tiny [limit 30]"]
 
 
+def test_what_goes_without_saying_is_said_where_it_tells_runs_apart(tmp_path):
+    now, before = exam(tmp_path / "now" / "photos"), exam(tmp_path / "before" / "photos", n=15)
+    for number, (root, limit) in enumerate([(now, None), (now, None), (now, 20), (before, 20)]):
+        sit(root, tmp_path / "in" / f"{number}.json", "m", limit=limit)
+
+    plain, *others = labels(make_table(load_results([tmp_path / "in"]).found))
+
+    assert plain == "m"
+    assert len(others) == 2
+    assert all(re.fullmatch(r"m \[limit 20, data [0-9a-f]{8}\]", label) for label in others), others
+
+
 def test_other_class_names_are_told_by_the_digest_of_their_prompts(tiny, tmp_path):
     names = tmp_path / "names.json"
     names.write_text(json.dumps([f"thing {i}" for i in range(10)]))

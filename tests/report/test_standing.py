@@ -204,6 +204,19 @@ def test_compare_ranks_one_model_among_the_published_ones(tmp_path, capsys):
     assert places["clip_benchmark"]["rank"] == 1
 
 
+def test_models_that_cannot_be_paired_are_ranked_all_the_same(tmp_path, capsys):
+    for name, dataset in {"a": "cifar100", "b": "cifar100", "c": "cifar10"}.items():
+        write_result(result(name, dataset, {"acc1": 0.9}, counts=CIFAR), [], tmp_path / f"{name}.json")
+    files = [str(tmp_path / f"{name}.json") for name in "abc"]
+
+    assert main(["compare", *files, "--reference", "open_clip", "--json"]) == 0
+
+    said = capsys.readouterr()
+    assert [part["model"] for part in json.loads(said.out)["published"]] == ["a", "b", "c"]
+    assert "not compared: a and b have no samples in common" in said.err
+    assert main(["compare", *files]) != 0
+
+
 def test_an_unknown_reference_is_named(tmp_path, capsys):
     write_result(result("mine", "cifar100", {"acc1": 0.9}), [], tmp_path / "own.json")
 

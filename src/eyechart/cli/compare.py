@@ -65,9 +65,16 @@ def run(args: argparse.Namespace) -> int:
     others = _comparable(table, baseline, others)
     published = published_standings(found, args.reference) if args.reference else None
     cache = RecordsCache(table)
-    comparisons = [
-        compare(table, baseline, row, metric=args.metric, allow=args.allow_different, cache=cache) for row in others
-    ]
+    comparisons = []
+    for row in others:
+        try:
+            one = compare(table, baseline, row, metric=args.metric, allow=args.allow_different, cache=cache)
+        except UsageError as error:
+            if not published:
+                raise
+            write_message(f"not compared: {error.message}\n", sys.stderr)  # each is ranked all the same
+        else:
+            comparisons.append(one)
     ranking = rank_models(table, cache, args.metric)
     body = _to_json(table, comparisons, ranking) | ({"published": standings_json(*published)} if published else {})
     as_json = to_json(body, indent=1) + "\n"

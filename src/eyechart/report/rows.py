@@ -157,7 +157,9 @@ def _what_differs(
         if own:
             base = max(own, key=lambda i: (_usual(own[i], usual[row]), not own[i]["limit"], _date(found[i])))
             for i, settings in own.items():
-                said[i] = _differences(own[base], settings)
+                told = _differences(own[base], settings)
+                alike = [other for other in own.values() if _differences(own[base], other) == told]
+                said[i] = told if all(other == settings for other in alike) else _differences(own[base], settings, {})
     return said
 
 
@@ -191,9 +193,11 @@ def settings_of(result: Result) -> dict[str, str]:
     return {name: _short(value) for name, value in known.items()}
 
 
-def _differences(base: Mapping[str, str], own: Mapping[str, str]) -> tuple[str, ...]:
+def _differences(
+    base: Mapping[str, str], own: Mapping[str, str], follows: Mapping[str, tuple[str, ...]] = FOLLOWS
+) -> tuple[str, ...]:
     differ = [name for name in dict.fromkeys((*base, *own)) if base.get(name, "") != own.get(name, "")]
-    told = [name for name in differ if not any(cause in differ for cause in FOLLOWS.get(name, ()))]
+    told = [name for name in differ if not any(cause in differ for cause in follows.get(name, ()))]
     return tuple(f"{name} {own[name]}" if own.get(name) else f"no {name}" for name in told)
 
 

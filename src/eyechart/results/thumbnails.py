@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from eyechart.errors import DataError
@@ -25,27 +26,32 @@ def with_thumbnails(
 
     The dataset is read once more, up to the last image that is wanted; only those are decoded.
     """
-    wanted = set(choose(records, count))
-    if not wanted:
+    worst_first = choose(records, count)
+    if not worst_first:
         return records
-    found: dict[str, str] = {}
+    found = _make(set(worst_first), samples)
+    kept: dict[str, str] = {}
     room = count * BYTES_EACH
+    for name in worst_first:
+        if name in found and len(found[name]) <= room:
+            kept[name] = found[name]
+            room -= len(found[name])
+    return [
+        record | {"thumbnail": kept[str(record["id"])]} if str(record.get("id")) in kept else record
+        for record in map(dict, records)
+    ]
+
+
+def _make(wanted: set[str], samples: Iterable[Sample]) -> dict[str, str]:
+    found: dict[str, str] = {}
     for sample in samples:
         if sample.id in wanted:
             wanted.discard(sample.id)
-            try:
-                image = thumbnail(sample.need_image())
-            except DataError:
-                continue  # there is none, or it is broken, which is counted where it was to be encoded
-            if len(image) <= room:
-                found[sample.id] = image
-                room -= len(image)
+            with suppress(DataError):  # there is none, or it is broken, which is counted where it was to be encoded
+                found[sample.id] = thumbnail(sample.need_image())
             if not wanted:
                 break
-    return [
-        record | {"thumbnail": found[str(record["id"])]} if str(record.get("id")) in found else record
-        for record in map(dict, records)
-    ]
+    return found
 
 
 def choose(records: Sequence[Mapping[str, Any]], count: int) -> list[str]:

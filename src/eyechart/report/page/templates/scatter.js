@@ -1,6 +1,8 @@
 // Points with a name each. A name stands beside its point, further off at the end of a line, or in a list by number.
 
 const LETTER = 6.4; // wide, on average
+const IDEOGRAPH = 12.4; // as wide as high
+const IDEOGRAPHS = /[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe4f\uff00-\uff60]|[\u{20000}-\u{3ffff}]/gu;
 const LINE = 14; // high
 const LONGEST_NAME = 40;
 // Where a name may stand, the best place first: [step to the side, in front of the point or behind it, step down].
@@ -8,6 +10,11 @@ const PLACES = [0, -11, 11, -24, 24, -40, 40, -58, 58].flatMap((down) => [1, -1]
 
 function overlaps(a, b) {
   return a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
+}
+
+function widthOf(text) {
+  const wide = (text.match(IDEOGRAPHS) || []).length;
+  return LETTER * ([...text].length - wide) + IDEOGRAPH * wide + 2;
 }
 
 function nameBox(x, y, length, { side, down, away }) {
@@ -25,14 +32,14 @@ function placeNames(points, room) {
     const free = (box) =>
       box.left >= room.left && box.right <= room.right && box.top >= room.top && box.bottom <= room.bottom &&
       !taken.some((other) => overlaps(box, other)) && !dots.some((dot, k) => k !== i && overlaps(box, dot));
-    const find = (text) => PLACES.map((place) => nameBox(point.px, point.py, LETTER * text.length + 2, place)).find(free);
+    const find = (text) => PLACES.map((place) => nameBox(point.px, point.py, widthOf(text), place)).find(free);
     const name = shorten(point.label, LONGEST_NAME);
     let [text, box, number] = [name, find(name), 0];
     if (!box) {
       numbers += 1;
       number = numbers;
       text = String(number);
-      box = find(text) || nameBox(point.px, point.py, LETTER * text.length + 2, PLACES[0]);
+      box = find(text) || nameBox(point.px, point.py, widthOf(text), PLACES[0]);
     }
     taken.push(box);
     return { text, box, number };
