@@ -89,6 +89,11 @@ bench: $(DEV)/.done
 	$(DEV)/bin/python benchmarks/speed.py --scale $(SCALE)
 .PHONY: bench
 
+# Images a second that one core decodes and prepares, and how many cores a fast device would need.
+feed: $(DEV)/.done
+	OMP_NUM_THREADS=1 OMP_WAIT_POLICY=PASSIVE $(DEV)/bin/python benchmarks/feed.py
+.PHONY: feed
+
 ROUNDS ?= 100
 chaos: $(DEV)/.done
 	$(DEV)/bin/python benchmarks/chaos.py --rounds $(ROUNDS)

@@ -269,7 +269,7 @@ class Encoder(Protocol):
         """Encode prepared images to float32 vectors (n, dim), not normalised.
 
         The batch is one array of shape (n, ...) if the images have one shape, as they have after almost every
-        transform; else a list of arrays.
+        transform; else a list of arrays. Its memory is used again afterwards: a copy of what shall stay.
         """
 
     def encode_texts(self, texts: Sequence[str], *, language: str = "en") -> Vectors:

@@ -140,6 +140,7 @@ class TestSeveral:
         monkeypatch.delenv("COLUMNS", raising=False)
         assert isinstance(found, list)
         assert (len(found), type(found[:1]), type(found[0])) == (2, Results, eyechart.Result)
+        assert (len(found + found[:1]), type(found + found[:1])) == (3, Results)
         lines = repr(found).splitlines()
         assert [line.split()[0] for line in lines] == ["model", "eyechart-tiny", "eyechart-tiny"]
         assert all(

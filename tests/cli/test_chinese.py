@@ -7,6 +7,7 @@ import json
 import re
 
 import pytest
+from PIL import Image
 
 from eyechart.cli import COMMANDS, main, make_parser
 from eyechart.io.terminal import text_width, wrap
@@ -109,6 +110,18 @@ def test_doctor_and_lists_speak_chinese(say):
     assert code == 0
     assert HAN.search(head)
     assert rows.split() == say("list", "languages", language="en")[1].split()
+
+
+def test_data_of_one_s_own_are_described_in_chinese(say, tmp_path):
+    for name in ("cat", "dog"):
+        (tmp_path / name).mkdir()
+        Image.new("RGB", (8, 8)).save(tmp_path / name / "1.png")
+    _, shown, _ = say("info", str(tmp_path))
+
+    assert "每个类别一个" in shown
+    assert "没有提示模板" in shown
+    assert re.search("zeroshot_classification.默认.", shown)
+    assert "the default" not in shown
 
 
 def test_what_programs_read_is_the_same(say):

@@ -173,5 +173,5 @@ def test_the_last_line_says_how_to_see_it(place, capsys):
 
     assert run("--language", "en", "de", "--output", "my results/") == 0
     assert capsys.readouterr().err.endswith(
-        "2 results are in my results/. To see it: `eyechart report 'my results/' -o report.html`\n"
+        "2 results are in my results/. To see them: `eyechart report 'my results/' -o report.html`\n"
     )

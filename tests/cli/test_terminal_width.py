@@ -58,7 +58,7 @@ def test_a_run(run):
     assert "2/2 eyechart-tiny on demo/scenes: image_retrieval_recall@1" in shown
     for name in ("mean_per_class_recall", "image_retrieval_recall@10", "image_retrieval_true_recall@10"):
         assert any(line.split()[:1] == [name] for line in lines), name
-    assert "To see it: `eyechart report results/ -o report.html`" in " ".join(shown.split())
+    assert "To see them: `eyechart report results/ -o report.html`" in " ".join(shown.split())
 
 
 def test_finished_bars_look_finished(run):

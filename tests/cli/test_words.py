@@ -43,6 +43,7 @@ def meant(*words):
         ("photos/ ViT-B-32:openai", ["photos"], ["ViT-B-32:openai"]),
         ("ViT-B-32:openai photos", ["photos"], ["ViT-B-32:openai"]),
         ("--quiet photos ViT-B-32", ["photos"], ["ViT-B-32"]),
+        ("eyechart-tiny-int8 photos", ["photos"], ["eyechart-tiny-int8"]),
         ("photos --limit 3 ViT-B-32 --quiet eyechart-tiny", ["photos"], ["ViT-B-32", "eyechart-tiny"]),
         ("captions.csv cifar10 vtab+ my_clip", ["captions.csv", "cifar10", "vtab+"], ["my_clip"]),
         ("wds/pets demo/scenes ViT-B/32:openai", ["wds/pets", "demo/scenes"], ["ViT-B/32:openai"]),

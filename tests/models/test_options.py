@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from eyechart.errors import ModelError, OutOfMemoryError, UsageError
-from eyechart.inference.backoff import BatchBackoff, stack
+from eyechart.inference.backoff import BatchBackoff
+from eyechart.inference.rows import stack
 from eyechart.models.towers import torch_tools
 from eyechart.models.towers.torch_tools import choose_devices, forward_errors, precision_notes
 from support.zoo import TEXTS, load, photos

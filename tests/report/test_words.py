@@ -80,6 +80,7 @@ def test_a_page_made_in_chinese_opens_in_chinese(watched, chinese_report):
 
     assert page.get_attribute("html", "lang") == "zh-Hans"
     assert page.locator("nav a").first.text_content() == "总览"
+    assert page.title() == page.locator("h1").text_content() == words("page")["Eyechart report"]
 
 
 COLLECT = """() => {

@@ -11,6 +11,7 @@ from eyechart.calls.handover import Handover
 from eyechart.calls.results_list import Results
 from eyechart.calls.settings import ARGUMENTS, collect
 from eyechart.config import QuestionSettings, make_config
+from eyechart.datasets.objects.lists import texts_of
 from eyechart.datasets.objects.reader import DataParts
 from eyechart.io.progress import Progress
 from eyechart.io.progress.notebook import progress_of
@@ -184,8 +185,11 @@ def evaluate(  # noqa: D417 - the others are those of the command line, where `e
     given = dict(locals())
     with ARGUMENTS.spoken():
         handover = Handover()
+        handover.reserve(model, dataset)
         handover.take_models(model, ModelParts(None, preprocess, tokenizer, processor))
-        handover.take_datasets(dataset, DataParts(None, _texts(classnames), _texts(templates)))
+        handover.take_datasets(
+            dataset, DataParts(None, texts_of("classnames", classnames), texts_of("templates", templates))
+        )
         settings = collect(given, unknown)
         settings |= {"model": handover.models} if handover.models else {}
         settings |= {"dataset": handover.datasets} if handover.datasets else {}
@@ -197,7 +201,3 @@ def evaluate(  # noqa: D417 - the others are those of the command line, where `e
         with evaluation_mode(one.thing for one in handover.given.values()):
             jobs = plan_jobs(config, warnings.warn, session.datasets, handover.given)
             return Results(results_of(list(run_jobs(jobs, session, skip_existing=config.skip_existing))))
-
-
-def _texts(values: str | Sequence[str] | None) -> tuple[str, ...]:
-    return (values,) if isinstance(values, str) else tuple(values or ())

@@ -51,10 +51,3 @@ class BatchBackoff:
             return []
         message = f"Batches of {self.asked} did not fit into memory; {self.size} at a time were encoded."
         return [Notice("smaller_batches", 1, message)]
-
-
-def stack(arrays: Sequence[NDArray[Any]]) -> Any:
-    """Put prepared images into one array; images of different shapes stay a list."""
-    if len({array.shape for array in arrays}) == 1:
-        return np.stack(arrays)
-    return list(arrays)

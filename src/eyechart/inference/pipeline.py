@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,7 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eyechart.errors import DataError, ModelError, UsageError
-from eyechart.inference.backoff import BatchBackoff, stack
+from eyechart.inference.backoff import BatchBackoff
+from eyechart.inference.device_feed import DeviceFeed, FeedDevice, device_of
+from eyechart.inference.rows import BatchRows
 from eyechart.io.media import ImageRef, to_rgb
 from eyechart.io.progress import Bar
 from eyechart.io.stopwatch import Stopwatch
@@ -23,8 +25,12 @@ from eyechart.models.lazy import LazyModel
 from eyechart.store.vectors import VectorTable
 from eyechart.types import OnError, Sample
 
-Prepared = tuple[bytes, Sample, Future[NDArray[np.float32]]]
-"""The key of an image, its sample, and its pixels as soon as they are there."""
+Prepared = tuple[bytes, Sample, int | None, Future[NDArray[Any]]]
+"""The key of an image, its sample, its row, and its pixels as soon as they are there."""
+Encoded = tuple[tuple[list[bytes], list[int | None]], NDArray[np.float32]]
+"""The keys and rows of a batch, and its vectors."""
+BATCHES = 4
+"""Batches of memory: at most two are being prepared and one is being put together, and an image more is on its way."""
 FLUSH_ROWS = 4096
 FLUSH_SECONDS = 20.0
 """A crash loses at most what was computed since the last flush."""
@@ -87,25 +93,29 @@ class Pipeline:
         """
         failures: list[Failure] = []
         buffer = _Buffer(table, self.watch)
-        keys: list[bytes] = []
-        pixels: list[NDArray[np.float32]] = []
+        device = device_of(self.model.load())
+        feed = DeviceFeed(device, self.backoff)
+        rows = BatchRows((BATCHES + device.ahead) * self.batch_size, device.memory)
+        batch: list[tuple[bytes, int | None, NDArray[Any]]] = []
 
         def encode() -> None:
-            if keys:
-                encoder = self.model.load()
-                with self.watch.phase("encode images"):
-                    vectors = self.backoff.run(encoder.encode_images, stack(pixels))
-                buffer.add(list(keys), vectors)
-                keys.clear()
-                pixels.clear()
+            if batch:
+                keys, numbers, images = map(list, zip(*batch, strict=True))
+                keep(feed.put((keys, numbers), rows.batch(numbers, images)))
+                batch.clear()
+
+        def keep(finished: Iterator[Encoded]) -> None:
+            for (keys, numbers), vectors in self.watch.each("encode images", finished):
+                buffer.add(keys, vectors)
+                rows.give_back(numbers)
 
         try:
-            for key, sample, future in self._prepared(samples):
+            for key, sample, row, future in self._prepared(samples, rows, device):
                 try:
                     with self.watch.phase("wait"):
-                        pixels.append(future.result())
-                    keys.append(key)
+                        batch.append((key, row, future.result()))
                 except DataError as error:
+                    rows.give_back([row])
                     if self.on_error == "fail":
                         raise DataError(
                             f"{sample.id}: {error.message}",
@@ -113,40 +123,48 @@ class Pipeline:
                         ) from error
                     failures.append(Failure(sample.id, error.message))
                 bar.advance()
-                if len(keys) == self.batch_size:
+                if len(batch) == self.batch_size:
                     encode()
             encode()
         finally:
             # Also after an interrupt: what was encoded is kept.
-            buffer.flush()
+            try:
+                keep(feed.drain())
+            finally:
+                buffer.flush()
         return failures
 
-    def _prepared(self, samples: Iterable[tuple[bytes, Sample]]) -> Iterator[Prepared]:
+    def _prepared(
+        self, samples: Iterable[tuple[bytes, Sample]], rows: BatchRows, device: FeedDevice
+    ) -> Iterator[Prepared]:
         """Yield samples in order with their transformed image, working at most two batches in advance."""
+
+        def prepare(row: int | None, image: Any) -> NDArray[Any]:
+            return rows.fill(row, device.prepare(image))
+
         with ThreadPoolExecutor(max(1, self.workers), thread_name_prefix="decode") as pool:
             waiting: deque[Prepared] = deque()
             try:
                 for key, sample in self.watch.each("read", samples):
-                    waiting.append((key, sample, pool.submit(self._prepare, key, sample)))
+                    row = rows.take()
+                    waiting.append((key, sample, row, pool.submit(self._prepare, key, sample, partial(prepare, row))))
                     if len(waiting) > 2 * self.batch_size:
                         yield waiting.popleft()
                 while waiting:
                     yield waiting.popleft()
             finally:
-                for _, _, future in waiting:
+                for *_, future in waiting:
                     future.cancel()
 
-    def _prepare(self, key: bytes, sample: Sample) -> NDArray[np.float32]:
+    def _prepare(self, key: bytes, sample: Sample, prepare: Callable[[Any], NDArray[Any]]) -> NDArray[Any]:
         with self.watch.phase("decode"):
             ref = sample.need_image().load()
             if ref.digest() != key:
                 # Its vector would be stored under the name of what was there before, for ever.
                 raise DataError("the image changed after the dataset was read", advice="Run again.")
             image = own_decode(self.model, ref) if "decoder" in self.model.spec.options else to_rgb(ref.decode())
-        encoder = self.model.load()
         with self.watch.phase("transform"):
-            prepared: NDArray[np.float32] = encoder.prepare_image(image)
-        return prepared
+            return prepare(image)
 
     def embed_texts(
         self,

@@ -22,7 +22,9 @@ def read_iterable(name: str, data: Any, columns: TableColumns, *, classnames: Se
         columns: Keys of image, label or captions, in items that are dicts; by default the usual ones.
         classnames: Names of the classes; by default the ``classes`` of the dataset.
     """
-    if not hasattr(data, "__getitem__") and iter(data) is data:
+    if hasattr(data, "to_dict") and hasattr(data, "columns"):  # a table of pandas, whose items are its columns
+        data = data.to_dict("records")
+    if not hasattr(data, "__len__") and iter(data) is iter(data):
         raise DataError(f"{name} can be read only once.", advice="Make a list of it: data are read more than once.")
     first = next(_items(data), None)
     if first is None:
@@ -49,6 +51,13 @@ def read_iterable(name: str, data: Any, columns: TableColumns, *, classnames: Se
             return ObjectRows("classification", rows, tuple(classnames), by_name=True)
         return ObjectRows("retrieval", rows)
     return ObjectRows("classification", rows, tuple(classnames) or _classes(name, data))
+
+
+def is_item(thing: Any) -> bool:
+    """Tell whether it is an item, and not a dataset: a pair, or a dict with an image in it."""
+    if isinstance(thing, Mapping):
+        return any(key in thing for key in IMAGES)
+    return isinstance(thing, list | tuple) and not (thing and isinstance(thing[0], list | tuple))
 
 
 def _items(data: Any) -> Iterator[Any]:

@@ -114,6 +114,7 @@ class OpenClipEncoder(TorchEncoder):
             notes += other
         self.fast = FastImages(self.transform) if is_fast(spec.options) else None
         self.pixels = PixelTable(self.transform)
+        self.levels = self.pixels.levels
         notes += [NOTE] if self.fast else []
         super().__init__(spec, model)
         self.trimmable = trimmable(self.model, self.tokenizer)
@@ -138,6 +139,10 @@ class OpenClipEncoder(TorchEncoder):
     def prepare_image(self, image: Image.Image) -> NDArray[np.float32]:
         """Apply the model's own evaluation transform."""
         return (self.fast or self.pixels).prepare(image)
+
+    def prepare_bytes(self, image: Image.Image) -> NDArray[np.uint8]:
+        """Apply the transform up to the bytes that are normalised."""
+        return (self.fast or self.pixels).prepare_bytes(image)
 
     def tokenize(self, texts: Sequence[str], language: str) -> Inputs:
         """Run open_clip's tokenizer; NLLB's is told the language first."""

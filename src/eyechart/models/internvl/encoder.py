@@ -54,6 +54,7 @@ class InternVLEncoder(TorchEncoder):
             raise ModelError(f"{place} has no query tokens, which InternVL-G needs.")
         self.transform = make_transform(sizes.image_size, crop=variant.crop)
         self.pixels = PixelTable(self.transform)
+        self.levels = self.pixels.levels
         super().__init__(spec, network)
         self.card = self.make_card(
             transform=f"InternVL-{self.letter} {digest_json(asdict(sizes))} | {describe(self.transform)} | "
@@ -66,6 +67,10 @@ class InternVLEncoder(TorchEncoder):
     def prepare_image(self, image: Image.Image) -> NDArray[np.float32]:
         """Convert to RGB, then crop or squash."""
         return self.pixels.prepare(image.convert("RGB"))
+
+    def prepare_bytes(self, image: Image.Image) -> NDArray[np.uint8]:
+        """Apply the transform up to the bytes that are normalised."""
+        return self.pixels.prepare_bytes(image.convert("RGB"))
 
     def tokenize(self, texts: Sequence[str], language: str) -> Inputs:  # noqa: ARG002 - one tokenizer for all
         """Prefix, tokenise with both marks, cut at 80, fill up with 0."""

@@ -64,9 +64,16 @@ class FastImages:
         """Resize, cut and normalise what `decode` gave."""
         if isinstance(image, Image.Image):
             return self.pixels.prepare(image)
+        return self.pixels.look_up(self.prepare_bytes(image))
+
+    def prepare_bytes(self, image: Any) -> NDArray[np.uint8]:
+        """Resize and cut, for a device to normalise."""
+        if isinstance(image, Image.Image):
+            return self.pixels.prepare_bytes(image)
         for step in self.geometry:
             image = step(image)
-        return self.pixels.look_up(image.numpy())
+        array: NDArray[np.uint8] = image.numpy()
+        return array
 
     def _fits(self, data: bytes, source: str) -> bool:
         """Tell from the header whether torch makes of this what Pillow does, and refuse a giant image."""

@@ -10,6 +10,7 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +20,8 @@ from PIL import Image
 from eyechart.errors import ModelError
 from eyechart.metrics.vectors import unit
 from eyechart.models.towers.autotune import CpuAutotuner, count_rows, take
+from eyechart.models.towers.cuda_feed import CudaFeed
+from eyechart.models.towers.pixel_table import look_up_there
 from eyechart.models.towers.structure import structure_digest, tokenizer_digest
 from eyechart.models.towers.torch_tools import (
     autocast,
@@ -55,6 +58,8 @@ class TorchEncoder(ABC):
     """Set by the family before it makes its card."""
     card: ModelCard
     """Set by the family at the end of its loading, with `make_card`."""
+    levels: NDArray[np.float32] | None = None
+    """What the transform makes of each level of each channel, of a family that has `prepare_bytes`."""
 
     def __init__(self, spec: ModelSpec, model: torch.nn.Module) -> None:
         import torch
@@ -108,6 +113,10 @@ class TorchEncoder(ABC):
         """Count the tokens of each text before it is cut, marks included."""
         return [len(row) for row in self.tokenizer(self.written(texts), truncation=False, verbose=False)["input_ids"]]
 
+    def prepare_bytes(self, image: Image.Image) -> NDArray[np.uint8]:
+        """Apply the transform up to the bytes that `levels` is a table for."""
+        raise NotImplementedError
+
     def image_inputs(self, pixels: torch.Tensor) -> Any:
         """Make the image tower's input of prepared images, before they are moved and cast."""
         return pixels
@@ -130,17 +139,30 @@ class TorchEncoder(ABC):
 
     def encode_images(self, batch: NDArray[np.float32]) -> Vectors:
         """Encode prepared images."""
+        return self._run("image", {"pixels": self._image_batch(batch)}) if len(batch) else self._nothing()
+
+    def image_device(self) -> CudaFeed | None:
+        """Return the GPUs as a device that is fed ahead; None on a CPU, which computes at once."""
+        if not all(name.startswith("cuda") for name in self.devices):
+            return None
+        prepare = self.prepare_image if self.levels is None else self.prepare_bytes
+        errors = partial(forward_errors, self.precision)
+        return CudaFeed(self.devices, prepare, self._image_batch, self._image_vectors, errors)
+
+    def _image_batch(self, batch: Any) -> Any:
+        """Make the image tower's input of a batch, on the host."""
         import torch
 
-        if not len(batch):
-            return self._nothing()
         if len({np.shape(image) for image in batch}) > 1:
             raise ModelError(
                 f"{self.spec.label} prepares images to different sizes, which it cannot encode together.",
                 advice="Does its transform resize (do_resize)? Else use --batch_size 1.",
             )
-        pixels = self.image_inputs(torch.from_numpy(np.ascontiguousarray(batch)))
-        return self._run("image", {"pixels": pixels})
+        return self.image_inputs(torch.from_numpy(np.ascontiguousarray(batch)))
+
+    def _image_vectors(self, number: int, pixels: Any) -> torch.Tensor:
+        """Compute images that are on a device; the vectors stay there."""
+        return self._features(self._replicas[number], "image", self.devices[number], {"pixels": pixels})
 
     def encode_texts(self, texts: Sequence[str], *, language: str = "en") -> Vectors:
         """Encode texts."""
@@ -215,12 +237,16 @@ class TorchEncoder(ABC):
         return self._forward_with(self._replicas[number], tower, self.devices[number], inputs)
 
     def _forward_with(self, model: torch.nn.Module, tower: str, device: str, inputs: Inputs) -> Vectors:
+        with forward_errors(self.precision):
+            return to_numpy(self._features(model, tower, device, inputs))
+
+    def _features(self, model: torch.nn.Module, tower: str, device: str, inputs: Inputs) -> torch.Tensor:
         import torch
 
         features = {"image": self._image, "text": self._text}[tower]
         with torch.inference_mode(), autocast(self.precision, device), forward_errors(self.precision):
-            placed = {name: _place(value, device, input_type(self.precision)) for name, value in inputs.items()}
-            vectors = to_numpy(features(model, *placed.values()))
+            placed = {name: self._place(value, device) for name, value in inputs.items()}
+            vectors = features(model, *placed.values())
         if vectors.ndim != 2:
             raise ModelError(
                 f"{self.spec.label} gives {vectors.ndim - 1} axes of numbers for one {tower}, not one vector.",
@@ -228,9 +254,12 @@ class TorchEncoder(ABC):
             )
         return vectors
 
+    def _place(self, value: Any, device: str) -> Any:
+        """Move tensors to a device; only floating point ones change their type. Bytes of images are looked up there."""
+        import torch
 
-def _place(value: Any, device: str, kind: torch.dtype) -> Any:
-    """Move tensors to a device; only floating point ones change their type."""
-    if isinstance(value, Mapping):
-        return {name: _place(inner, device, kind) for name, inner in value.items()}
-    return value.to(device, kind) if value.is_floating_point() else value.to(device)
+        if isinstance(value, Mapping):
+            return {name: self._place(inner, device) for name, inner in value.items()}
+        if value.dtype == torch.uint8 and self.levels is not None:
+            value = look_up_there(value.to(device), torch.from_numpy(self.levels).to(device))
+        return value.to(device, input_type(self.precision)) if value.is_floating_point() else value.to(device)

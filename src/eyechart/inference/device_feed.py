@@ -1,0 +1,111 @@
+"""Batches on their way through a device: while it computes one, the next is being copied to it.
+
+Every action on a device goes through the methods of a `FeedDevice`; `DeviceFeed` decides on their order.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eyechart.errors import OutOfMemoryError
+from eyechart.inference.backoff import BatchBackoff, Vectors
+from eyechart.types import Encoder
+
+FULL = (OutOfMemoryError, MemoryError)
+
+
+def device_of(encoder: Any) -> FeedDevice:
+    """Return the encoder's own device, if it has one that is fed ahead."""
+    own = getattr(encoder, "image_device", None)
+    device: FeedDevice | None = own() if own is not None else None
+    return device or PlainDevice(encoder)
+
+
+class FeedDevice(Protocol):
+    """Where batches are computed. Only `fetch` waits."""
+
+    ahead: int
+    """How many batches may be under way when the results of one are fetched."""
+
+    def prepare(self, image: Any) -> NDArray[Any]:
+        """Transform one decoded image to what is copied. Called from several threads."""
+
+    def memory(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
+        """Return memory from which the device copies fastest."""
+
+    def copy(self, batch: Any) -> Any:
+        """Begin to copy a batch to the device; the batch must not change before its results were fetched."""
+
+    def launch(self, copied: Any) -> Any:
+        """Begin to compute as soon as the copy has arrived."""
+
+    def fetch(self, launched: Any) -> Vectors:
+        """Wait for the results."""
+
+
+class PlainDevice:
+    """A device that computes at once, by one call: a model on the CPU, or behind a library of its own."""
+
+    ahead = 0
+
+    def __init__(self, encoder: Encoder) -> None:
+        self.prepare, self.launch = encoder.prepare_image, encoder.encode_images
+        self.memory = np.empty
+
+    def copy(self, batch: Any) -> Any:
+        """Leave the batch where it is."""
+        return batch
+
+    def fetch(self, launched: Vectors) -> Vectors:
+        """Return what was computed."""
+        return launched
+
+
+class DeviceFeed:
+    """Gives batches to a device and results back, in order, each with the tag of its batch.
+
+    A batch that does not fit beside the one before it ends the overlap; one that does not fit alone is made smaller.
+    """
+
+    def __init__(self, device: FeedDevice, backoff: BatchBackoff) -> None:
+        self.device = device
+        self.backoff = backoff
+        self.ahead = device.ahead
+        self._under_way: deque[tuple[Any, Any, Any]] = deque()
+
+    def put(self, tag: Any, batch: Sequence[Any]) -> Iterator[tuple[Any, Vectors]]:
+        """Give a batch; yield the results of those that are finished. To be iterated to its end."""
+        if not self.ahead:
+            yield tag, self.backoff.run(self._now, batch)
+            return
+        try:
+            launched = self.device.launch(self.device.copy(batch))
+        except FULL:
+            self.ahead = 0
+            yield from self.drain()
+            yield tag, self.backoff.run(self._now, batch)
+            return
+        self._under_way.append((tag, batch, launched))
+        if len(self._under_way) > self.ahead:
+            yield self._fetch()
+
+    def drain(self) -> Iterator[tuple[Any, Vectors]]:
+        """Yield the results of all batches that are under way."""
+        while self._under_way:
+            yield self._fetch()
+
+    def _fetch(self) -> tuple[Any, Vectors]:
+        tag, batch, launched = self._under_way.popleft()
+        try:
+            return tag, np.array(self.device.fetch(launched), np.float32)
+        except FULL:
+            self.ahead = 0
+            return tag, self.backoff.run(self._now, batch)
+
+    def _now(self, batch: Sequence[Any]) -> Vectors:
+        return self.device.fetch(self.device.launch(self.device.copy(batch)))
