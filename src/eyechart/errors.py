@@ -7,6 +7,7 @@ with ``exit_code``: 2 when the command itself must change, 1 when a job failed.
 from __future__ import annotations
 
 import difflib
+import os
 import re
 from collections.abc import Iterable
 from importlib import import_module
@@ -162,6 +163,11 @@ def unreachable(kind: type[E], place: str, error: object, hub: str = "") -> E:
         error: The reason, as a library gives it.
         hub: Of which hub the place is, if of one.
     """
+    if hub == "huggingface" and os.environ.get("HF_HUB_OFFLINE", "").upper() in {"1", "ON", "YES", "TRUE"}:
+        return kind(
+            f"Cannot reach {place}: the cache has not all of it, and --offline (or HF_HUB_OFFLINE) forbids asking.",
+            advice=f"Run once without it. {MIRRORS[hub]}",
+        )
     reason = first_line(error) if isinstance(error, BaseException) else str(error)
     advice = (
         "Check the network.",

@@ -74,6 +74,8 @@ class Estimate:
     """Bytes that are free where something would be written."""
     past: int
     """How many past runs the times are from."""
+    offline: bool = False
+    """Whether the run may fetch nothing."""
 
 
 def estimate(config: Config, say: Callable[[str], object]) -> Estimate:
@@ -100,6 +102,7 @@ def estimate(config: Config, say: Callable[[str], object]) -> Estimate:
         models=dict(_absent_models(used)),
         free={place: disk_usage(_existing(place)).free for place in places},
         past=len(past),
+        offline=config.offline,
     )
 
 
@@ -189,9 +192,10 @@ def estimate_lines(found: Estimate, *, skip_existing: bool = False) -> Iterator[
             yield f"    {one.refused}"
     yield from (f"  {title}, after its download" for title in found.later)
     fetched = {**found.models, **found.datasets}
-    yield "to download" if fetched else "to download: nothing"
+    head = "not here, and --offline fetches nothing" if found.offline else "to download"
+    yield head if fetched else "to download: nothing"
     yield from (f"  {name}" + (f" ({source})" if source else "") for name, source in fetched.items())
-    if fetched:
+    if fetched and not found.offline:
         yield "  Sizes are not known: nobody was asked."
     vectors = [one.vectors for one in found.jobs if one.vectors is not None]
     yield "disk" + (f": vectors about {sum(vectors) / 1e6:,.1f} MB" if vectors else "")

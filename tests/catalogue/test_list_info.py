@@ -98,6 +98,7 @@ def test_models_are_listed_as_they_are_written(capsys):
     assert rows["eyechart-tiny"] == "onnx"
     assert rows["transformers"] == "family"
     assert names(capsys, "models", "--search", "vit-b-32:opnai") & {"ViT-B-32:openai"}
+    assert names(capsys, "models", "--search", "vitb32") & {"ViT-B-32:openai"}
 
 
 def test_info_tells_all_of_a_dataset(capsys):

@@ -101,6 +101,13 @@ def test_with_offline_what_is_not_here_is_an_error_as_in_the_run(place, capsys):
     assert "--offline forbids fetching it" in capsys.readouterr().err
 
 
+def test_with_offline_a_model_that_is_not_here_is_not_promised(place, capsys):
+    printed = dry(capsys, "photos", "org/name", "--offline")
+
+    assert "not here, and --offline fetches nothing\n  org/name (transformers, huggingface)\n" in printed
+    assert "to download" not in printed
+
+
 def test_wrong_settings_are_refused_as_in_the_run(place, capsys):
     assert main(["eval", "photos", "ViT-B-32:opnai", "--dry-run"]) == 2
     assert "Did you mean openai?" in capsys.readouterr().err

@@ -264,7 +264,7 @@ def test_demo_prints_the_command_it_stands_for_and_real_numbers(place, capsys):
     assert main(["demo"]) == 0
 
     printed = capsys.readouterr().out
-    assert "$ eyechart eval --model_type onnx --model eyechart-tiny" in printed
+    assert "$ eyechart eval demo/garments demo/scenes eyechart-tiny eyechart-tiny-int8 " in printed
     garments = read(next((place / "outputs" / "demo").glob("*garments*_en_*.json")))
     scenes = read(next((place / "outputs" / "demo").glob("*scenes*_en_*.json")))
     assert garments["metrics"]["acc1"] >= 0.80

@@ -28,6 +28,19 @@ def test_a_model_of_a_hub_that_cannot_be_reached(tmp_path, monkeypatch):
     assert [word for word in HELP if word not in caught.value.advice] == []
 
 
+def test_who_forbids_asking_is_not_told_to_check_the_network(tmp_path):
+    spec = ModelSpec("transformers", "org/name", options={"cache_dir": str(tmp_path)})
+
+    with (
+        asking_nothing(wanted=True),
+        pytest.raises(ModelError, match=r"org/name: .*--offline .* forbids") as caught,
+    ):
+        download("org/name", spec)
+
+    assert "Run once without it." in caught.value.advice
+    assert "Check the network" not in caught.value.advice
+
+
 @pytest.mark.parametrize(
     ("address", "words"),
     [

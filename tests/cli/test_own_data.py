@@ -97,6 +97,13 @@ def test_a_table_with_chosen_columns(here, about, capsys):
     assert found["next"] == "eyechart eval t.csv ViT-B-32:openai --task zeroshot_retrieval --image-column pic"
 
 
+def test_the_data_of_the_demo_are_described_too(here, about):
+    found = about("demo/scenes")
+
+    assert (found["kind"], found["languages"]) == ("retrieval", "de, en")
+    assert found["next"].startswith("eyechart eval demo/scenes ")
+
+
 def test_what_is_not_there(here, capsys):
     images(here / "photos", "cat/1.png")
 

@@ -81,6 +81,7 @@ def test_a_collection_of_models_is_its_models(place):
         ("phots/cat ViT-B-32", r"phots/cat and ViT-B-32 are models by name, and no dataset"),
         ("photos --language en ViT-B-32", r"--language takes several values, and took ViT-B-32.*\n.*--model ViT-B-32"),
         ("--task zeroshot_classification photos ViT-B-32", r"--task takes .* took photos, which is a dataset"),
+        ("photos ViT-B-32,openai", r"Did you mean ViT-B-32:openai\?"),
         ("demo/garmnts ViT-B-32", r"Did you mean demo/garments"),
     ],
 )
@@ -122,6 +123,15 @@ def test_what_is_no_dataset_is_told_with_what_to_do(place, monkeypatch, name, me
         plan_jobs(config, str)
 
     assert str(caught.value).startswith(message)
+
+
+@pytest.mark.parametrize("words", [["", "eyechart-tiny"], ["--dataset", "", "--model", "eyechart-tiny"]])
+def test_an_empty_word_is_not_the_working_folder(place, monkeypatch, capsys, words):
+    monkeypatch.chdir(place / "photos")
+
+    assert main(["eval", *words]) == 2
+
+    assert "name of a dataset is empty" in capsys.readouterr().err
 
 
 def test_two_words_make_a_run(place):
@@ -181,6 +191,11 @@ def test_other_names_with_colons_stay_whole(name, family, address):
 def test_weights_are_given_once():
     with pytest.raises(UsageError, match="names its weights, and so does --pretrained laion"):
         specs(model=["ViT-B-32:openai"], pretrained=["laion400m_e32"])
+
+
+def test_an_embedded_model_has_no_weights_to_choose():
+    with pytest.raises(UsageError, match="eyechart-tiny has no weights to choose"):
+        resolve_model("eyechart-tiny:openai")
 
 
 def test_a_wrong_architecture_has_near_names():

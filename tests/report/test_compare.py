@@ -417,6 +417,18 @@ def test_what_both_have_but_cannot_be_paired_is_named(small_suite, tmp_path, cap
     assert json.loads((tmp_path / "out").read_text())["comparisons"][0]["unpaired"] == ["garden"]
 
 
+def test_another_task_on_ranked_data_is_named_with_its_task(small_suite, tmp_path, capsys):
+    for file in small_suite.glob("digits_*_zeroshot_*"):
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    body = json.loads(next(path for path in tmp_path.glob("*.json")).read_text())
+    one = {key: body[key] for key in ("dataset", "model", "pretrained", "language")}
+    (tmp_path / "more.json").write_text(json.dumps(one | {"task": "clustering", "metrics": {"nmi": 0.5}, "schema": 1}))
+
+    run(tmp_path)
+
+    assert "Not in these ranks: digits [clustering]." in capsys.readouterr().out
+
+
 def test_too_few_samples_for_an_interval_have_no_detectable_difference(tmp_path):
     for name, misses in (("weak", range(5)), ("strong", ())):
         sit(exam(tmp_path / "exam", n=5), tmp_path / "out" / f"{name}.json", name, misses)

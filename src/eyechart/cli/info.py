@@ -38,14 +38,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("for a model")
     group.add_argument("--pretrained", default="", help="tag, checkpoint, folder or hub id")
     group.add_argument("--precision", default="fp32", choices=["fp32", "fp16", "bf16", "amp"], help="how it computes")
+    group.add_argument("--offline", action="store_true", help="fetch nothing, use what is in the cache")
     add_model_flags(group)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the first kind of thing that has the name."""
     from eyechart.errors import unknown_name
+    from eyechart.io.hub_cache import asking_nothing
 
-    facts = next((found for lookup in LOOKUPS if (found := lookup(args))), None)
+    with asking_nothing(wanted=args.offline):
+        facts = next((found for lookup in LOOKUPS if (found := lookup(args))), None)
     if facts is None:
         raise unknown_name("name", args.name, _all_names(args), advice="See `eyechart list`.")
     known = {key: value for key, value in facts.items() if value not in (None, "", [], {}, ())}
@@ -181,7 +184,10 @@ def _model(args: argparse.Namespace) -> Facts | None:
         "model": [args.name],
         "pretrained": [args.pretrained],
         "model_options": dict(option_of(text) for text in args.model_option),
-        **{name: getattr(args, name) for name in ("precision", "device", "model_cache_dir", "revision", "hub")},
+        **{
+            name: getattr(args, name)
+            for name in ("precision", "device", "model_cache_dir", "revision", "hub", "offline")
+        },
         "trust_remote_code": args.trust_remote_code,
     }
     (spec,) = model_specs(make_config(settings))
@@ -236,7 +242,8 @@ LOOKUPS: list[Callable[[argparse.Namespace], Facts | None]] = [
 
 def _all_names(args: argparse.Namespace) -> list[str]:
     from eyechart.datasets.questions.benchmarks import known_benchmarks, refused_benchmarks
+    from eyechart.datasets.resolve import DEMO
 
     spellings = catalogue_of(args).spellings()
     questions = [*known_benchmarks(), *refused_benchmarks()]
-    return [*spellings, *questions, *(name for registry in registries().values() for name in registry.names())]
+    return [*DEMO, *spellings, *questions, *(name for registry in registries().values() for name in registry.names())]

@@ -65,9 +65,13 @@ def _found(text: str, rows: Rows) -> Rows:
 
 
 def _words_of(name: str) -> set[str]:
-    """Return a name, and its parts that are words: vtab/cifar10 has vtab, cifar10 and cifar."""
+    """Return a name, without weights too, and its parts that are words: vtab/cifar10 has vtab, cifar10 and cifar."""
     parts = re.split(r"[^a-z0-9]+", name.lower())
-    return {name.lower(), *(word for part in parts for word in (part, part.rstrip("0123456789")) if len(word) > 2)}
+    return {
+        name.lower(),
+        name.lower().partition(":")[0],
+        *(word for part in parts for word in (part, part.rstrip("0123456789")) if len(word) > 2),
+    }
 
 
 NUMBERS = ("CLASSES", "SAMPLES", "COUNT", "DATASETS")

@@ -81,6 +81,8 @@ def resolve_dataset(
         limit: Read only this many samples.
         options: For the reader; ``catalogue``, ``hub`` and ``offline`` count here as well.
     """
+    if not name.strip():
+        raise UsageError("The name of a dataset is empty.", advice="For the working folder write ./")
     given = dict(options or {})
     columns = [option for option in OPTIONS if given.get(option)]
     questions = None if columns else find_questions(name)

@@ -220,6 +220,8 @@ def _unknown(asked: _Asked) -> UsageError:
     if find_spec("open_clip") is None:
         advice += " The names of open_clip need: pip install 'eyechart[open-clip]'"
     name = asked.name.partition(":")[0] if asked.role == "encoder" else asked.name
+    if name in MODELS and name != asked.name:
+        return UsageError(f"{name} has no weights to choose.", advice=f"Write {name} alone, without a colon.")
     return unknown_name("model", name, names, advice=advice)
 
 

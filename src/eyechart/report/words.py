@@ -47,7 +47,12 @@ def ranking_text(table: ResultTable, ranking: SuiteRanking, width: int | None = 
         rank = str(low) if low == high else f"{low}-{high}"
         rows.append((rank, f"{scale * mean:.1f}", table.models[model].label))
     head = f"Ranks over {len(ranking.benchmarks)} benchmarks ({100 * LEVEL:.0f} % intervals, all together):"
-    left = [name.label for b, name in enumerate(table.benchmarks) if b not in ranking.benchmarks]
+    ranked = {table.benchmarks[b].label for b in ranking.benchmarks}
+    left = [
+        f"{name.label} [{name.task}]" if name.label in ranked else name.label  # another task on the same data
+        for b, name in enumerate(table.benchmarks)
+        if b not in ranking.benchmarks
+    ]
     note = ["", *wrap(translate(f"Not in these ranks: {one_line(', '.join(left))}."), width)] if left else []
     laid_out = lay_out(columns_of("rank", "mean", "model", right=("mean",), wraps=True), rows, width)
     return "\n".join([*wrap(translate(head), width), "", *(line for row in laid_out for line in row), *note]) + "\n"

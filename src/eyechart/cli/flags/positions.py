@@ -110,6 +110,9 @@ def _unknown(word: str, catalogue: Catalogue) -> UsageError:
         return no_such_path(word)
     here = [item.name for item in Path().iterdir()]
     near = nearest(word, (*here, *DEMO, *catalogue.spellings(), *question_names(), *MODELS, *open_clip_names()))
+    name, comma, weights = word.partition(",")
+    if comma and name in open_clip_names():  # as --pretrained-model takes them
+        near = [f"{name}:{weights}"]
     hint = f"Did you mean {' or '.join(near)}? " if near else ""
     return UnknownNameError(
         f"{word!r} is no dataset, no model and no path that is known here.", advice=hint + BY_FLAGS.format(word=word)

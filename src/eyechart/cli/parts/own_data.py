@@ -43,10 +43,10 @@ FLAGS = (
 
 
 def own_data(args: argparse.Namespace) -> Mapping[str, Any] | None:
-    """Describe data at a path; None if there are none, or if a model lies there."""
+    """Describe data at a path, or those of the demo; None if there are none, or if a model lies there."""
     from eyechart.config import make_config
     from eyechart.datasets.registry import open_dataset
-    from eyechart.datasets.resolve import no_such_path
+    from eyechart.datasets.resolve import DEMO, no_such_path
     from eyechart.manifest import read_manifest
     from eyechart.models.folders import families_in
     from eyechart.models.registry import FAMILIES
@@ -55,7 +55,9 @@ def own_data(args: argparse.Namespace) -> Mapping[str, Any] | None:
     path = Path(args.name).expanduser()
     if not path.exists() and args.name.startswith((".", "/", "~")):
         raise no_such_path(args.name)
-    if not path.exists() or (path.is_dir() and any(families_in(path, role) for role in FAMILIES)):
+    if (not path.exists() and args.name not in DEMO) or (
+        path.is_dir() and any(families_in(path, role) for role in FAMILIES)
+    ):
         return None
     given = {name: value for name in FLAGS if (value := getattr(args, name))}
     config = make_config({"dataset": [args.name], "on_error": "skip", **given})
