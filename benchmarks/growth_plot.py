@@ -1,4 +1,4 @@
-"""A plot of time and memory against the number of images, as SVG."""
+"""A plot of time and memory against the number of images or results, as SVG."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ WIDTH, HEIGHT, LEFT, BOTTOM = 640, 300, 60, 40
 SERIES = (("CPU seconds", 1, "#1668b8"), ("peak memory, MB", 2, "#b8461e"))
 
 
-def growth_plot(points: list[tuple[int, float, float]]) -> str:
+def growth_plot(points: list[tuple[int, float, float]], what: str = "images") -> str:
     """Draw both series side by side, from zero, each with the straight line between its ends."""
-    panels = [_panel(points, i, *series) for i, series in enumerate(SERIES)]
+    panels = [_panel(points, i, what, *series) for i, series in enumerate(SERIES)]
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {2 * WIDTH} {HEIGHT + 30}" '
         f'font-family="sans-serif" font-size="14">{"".join(panels)}</svg>\n'
     )
 
 
-def _panel(points: list[tuple[int, float, float]], number: int, name: str, column: int, colour: str) -> str:
+def _panel(points: list[tuple[int, float, float]], number: int, what: str, name: str, column: int, colour: str) -> str:
     most, top = max(point[0] for point in points), 1.15 * max(point[column] for point in points)
 
     def place(n: float, value: float) -> tuple[float, float]:
@@ -37,5 +37,5 @@ def _panel(points: list[tuple[int, float, float]], number: int, name: str, colum
     return (
         f'<polyline points="{axis}" fill="none" stroke="#888"/>'
         f'<polyline points="{straight}" fill="none" stroke="{colour}" stroke-dasharray="4 4"/>{"".join(dots)}'
-        f'<text x="{number * WIDTH + LEFT}" y="20" font-weight="bold">{name} against images</text>'
+        f'<text x="{number * WIDTH + LEFT}" y="20" font-weight="bold">{name} against {what}</text>'
     )

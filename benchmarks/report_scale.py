@@ -25,18 +25,18 @@ sys.path.insert(0, str(ROOT / "tests"))
 MODELS, BENCHMARKS, SAMPLES, CLASSES = 50, 40, 1_250, 100
 
 
-def write_results(folder: Path) -> None:
+def write_results(folder: Path, benchmarks: int = BENCHMARKS, samples: int = SAMPLES) -> None:
     """Write results of the form that zero-shot classification has, with random ranks."""
-    for b in range(BENCHMARKS):
+    for b in range(benchmarks):
         shared = np.random.default_rng(b)
-        labels = shared.integers(0, CLASSES, SAMPLES)
-        difficulty = shared.normal(0, 1.2, SAMPLES)
+        labels = shared.integers(0, CLASSES, samples)
+        difficulty = shared.normal(0, 1.2, samples)
         for m in range(MODELS):
             own = np.random.default_rng([b, m])
-            margin = 0.3 + m / 25 - difficulty + own.normal(0, 0.7, SAMPLES)
+            margin = 0.3 + m / 25 - difficulty + own.normal(0, 0.7, samples)
             ranks = np.where(margin > 0, 1, np.minimum(2 + np.floor(np.expm1(-margin)).astype(int), CLASSES))
-            others = own.integers(0, CLASSES, (SAMPLES, 5))
-            records = map(record, range(SAMPLES), labels.tolist(), ranks.tolist(), others.tolist())
+            others = own.integers(0, CLASSES, (samples, 5))
+            records = map(record, range(samples), labels.tolist(), ranks.tolist(), others.tolist())
             write_result(result(f"set{b:02d}", m, ranks), records, folder / f"set{b:02d}_model{m:02d}.json")
 
 
@@ -59,17 +59,17 @@ def result(dataset: str, model: int, ranks: np.ndarray) -> Result:
         language="en",
         values={
             "acc1": Metric(
-                first, first - 0.02, first + 0.02, 1 / CLASSES, SAMPLES, primary=True, mean_of=MeanOf("rank", 1)
+                first, first - 0.02, first + 0.02, 1 / CLASSES, len(ranks), primary=True, mean_of=MeanOf("rank", 1)
             ),
-            "acc5": Metric(fifth, chance=5 / CLASSES, n=SAMPLES, mean_of=MeanOf("rank", 5)),
+            "acc5": Metric(fifth, chance=5 / CLASSES, n=len(ranks), mean_of=MeanOf("rank", 5)),
         },
-        counts={"listed": SAMPLES, "scored": SAMPLES, "failed": 0},
+        counts={"listed": len(ranks), "scored": len(ranks), "failed": 0},
         details={"classnames": [f"class {i}" for i in range(CLASSES)]},
         model_card={"family": "open_clip", "parameters": 10_000_000 * (model + 1), "image_size": 224},
         data={"fingerprint": dataset, "split": "test", "measures": "classification"},
         provenance={"command": f"eyechart eval --dataset {dataset}", "throughput": 100},
         job={"digest": "0" * 32, "limit": None},
-        records={"form": "label"},
+        record_info={"form": "label"},
     )
 
 

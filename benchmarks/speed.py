@@ -20,6 +20,7 @@ from pathlib import Path
 
 from growth_plot import growth_plot
 from peer import FOLDER, MODEL, PEER, Cost, make_checkpoint, make_peer, run, run_ours, run_peer
+from speed_alone import ALONE
 from speed_data import OTHER_TEMPLATES, write_classification, write_retrieval
 from speed_table import write_table
 
@@ -34,8 +35,10 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3, help="how often each side runs")
     parser.add_argument("--only", nargs="+", choices=list(PARTS), default=list(PARTS), help="which comparisons")
     args = parser.parse_args()
-    make_peer()
-    make_checkpoint()
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    if not ALONE.keys() >= set(args.only):
+        make_peer()
+        make_checkpoint()
     for name in args.only:
         rows = PARTS[name](args.scale, args.rounds)
         write_table(list(PARTS), name, {"scale": args.scale, "rounds": args.rounds, "rows": rows})
@@ -271,6 +274,7 @@ PARTS: dict[str, Callable[[float, int], list[Row]]] = {
     "large": large,
     "growth": growth,
     "store": store,
+    **ALONE,
 }
 
 

@@ -42,7 +42,7 @@ def make_reports(folder: Path) -> dict[str, Path]:
     from support.make_results import make_answers, make_suite
 
     with chdir(folder):  # so that the page shows short paths
-        suite, answers = make_suite(Path("suite"), n=300, thumbnails=60), make_answers(Path("answers"), n=64)
+        suite, answers = make_suite(Path("suite"), n=300, thumbnails=60), make_answers(Path("answers"))
     commands = {
         "suite": ["report", str(folder / suite), "--title", "Six small models"],
         "answers": ["report", str(folder / answers), "--title", "Two small generators"],

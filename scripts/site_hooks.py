@@ -1,7 +1,7 @@
 """Hooks of mkdocs: pages written for GitHub become pages of the site, and the references are made from the code.
 
 - Files of the project outside docs/ that are pages (ROOT_PAGES) join the site; links to other files become their names,
-  since a site has no source tree beside it. Pages of docs/zh get a place in the navigation.
+  since a site has no source tree beside it.
 - A fenced block's words for our tests (``skip``, ``file=NAME``) become what the site understands.
 - ``<!-- commands -->`` becomes the reference of the command line, ``<!-- names -->`` that of the Python API.
 """
@@ -35,22 +35,9 @@ BLOCK = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[(?P<text>[^\]]*)\]\((?P<path>[^)#:\s]+)(?P<anchor>#[^)\s]*)?\)")
 
 
-def on_config(config: Any) -> Any:
-    """Put the Chinese pages into the navigation, in the order of the English ones."""
-    jieba.setLogLevel(logging.WARNING)  # the search cuts Chinese into words with it; it would report its loading time
-    english = re.findall(r"[\w/-]+\.md", json.dumps(config.nav))
-    chinese = sorted(path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs" / "zh").glob("**/*.md"))
-    if chinese:
-        order = {f"zh/{name}": place for place, name in enumerate(english)}
-        config.nav.append({"中文": sorted(chinese, key=lambda name: order.get(name, len(order)))})
-    return config
-
-
 def on_files(files: Files, config: Any) -> Files:
     """Add the pages that live outside docs/."""
-    logging.getLogger("jieba").setLevel(
-        logging.WARNING
-    )  # it cuts Chinese pages into words for the search, and tells so
+    jieba.setLogLevel(logging.WARNING)  # the search cuts Chinese into words with it; it would report its loading time
     for name, description in ROOT_PAGES.items():
         text = (ROOT / name).read_text(encoding="utf-8")
         files.append(

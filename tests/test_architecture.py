@@ -18,7 +18,7 @@ ARROWS = {
     "types": "errors io",
     "plugins": "errors",
     "languages": "errors io",
-    "benchmarks": "",
+    "benchmarks": "languages",
     "demo": "",
     "provenance": "__init__",
     "api": "errors io __init__",

@@ -94,6 +94,19 @@ def test_a_vector_of_the_int8_model_does_not_depend_on_its_neighbours_and_is_nea
     assert cosine.max() < 1 - 1e-6
 
 
+def test_both_models_are_known_by_name_wherever_a_model_is_named(tmp_path, monkeypatch, capsys):
+    from eyechart.cli import main
+    from eyechart.demo import MODELS
+
+    monkeypatch.chdir(tmp_path)
+    assert main(["eval", "demo/garments", *MODELS, "--limit", "5", "--quiet", "--output", "results/"]) == 0
+    assert main(["list", "models"]) == 0
+
+    assert len(list(Path("results").glob("*.json"))) == len(MODELS)
+    listed = {line.split(" ")[0] for line in capsys.readouterr().out.splitlines()}
+    assert MODELS.keys() <= listed
+
+
 def test_the_model_is_at_most_8_megabytes_and_the_data_at_most_4():
     assert folder_size(MODEL) <= 8 * MEGABYTE
     assert folder_size(DEMO / "data") <= 4 * MEGABYTE

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from eyechart import evaluate
+from eyechart import evaluate, read_result
+from eyechart.cli import main
 from eyechart.io.media import ImageRef
 from eyechart.plan import THUMBNAILS
 from eyechart.report.page.limits import is_thumbnail
@@ -153,3 +154,13 @@ def test_benchmarks_with_a_name_and_the_defaults_of_others_have_none(photos, tmp
             assert (
                 kept(tmp_path / f"{like}.json", dataset=[str(photos)], like=like, precision="fp32", append=False) == 0
             )
+
+
+def test_the_command_of_clip_benchmark_keeps_none_unless_asked(photos, tmp_path):
+    def count(name, *flags):
+        words = f"eval --dataset {photos} --model_type onnx --model eyechart-tiny --no_amp --output {tmp_path / name}"
+        assert main([*words.split(), *flags], program="clip_benchmark") == 0
+        return sum("thumbnail" in record for record in read_result(tmp_path / name).iter_records())
+
+    assert count("a.json") == 0
+    assert count("b.json", "--thumbnails", "2") == 2

@@ -12,6 +12,8 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
+from eyechart.languages import MAIN
+
 TEST = "test"
 TOLERATED = 0.001
 """Share of the samples by which copies of a benchmark differ: an image that one source cannot decode."""
@@ -37,32 +39,35 @@ def _by_spelling() -> Mapping[str, str]:
     return found | vtab
 
 
-def benchmark_name(written: str, *, split: str = "", samples: int | None = None) -> str:
+def benchmark_name(written: str, *, split: str = "", samples: int | None = None, language: str = MAIN) -> str:
     """Return the one name of a benchmark, for tables.
 
     Args:
         written: As a tool wrote it, with or without ``wds/``.
         split: If it is known.
         samples: How many there are, where only that tells whether it is the benchmark or somebody's own data.
+        language: Of its texts.
     """
     plain = written.removeprefix("wds/").removeprefix("wds_")
     name = _by_spelling().get(plain.lower())
     if name is None:
         return f"vtab/{plain.removeprefix('vtab_')}" if plain.startswith("vtab_") else plain
     if split not in ("", TEST):
-        return f"{_shown(name)} ({split} split)"
-    if not _contradicts(name, samples):
-        return _shown(name)
+        return f"{_shown(name, language)} ({split} split)"
+    if not _contradicts(name, samples, language):
+        return _shown(name, language)
     test_split = f"vtab/{name}"  # the whole set and its test split go by one name: caltech101
-    if test_split in _tables()["samples"] and not _contradicts(test_split, samples):
-        return _shown(test_split)
+    if test_split in _tables()["samples"] and not _contradicts(test_split, samples, language):
+        return _shown(test_split, language)
     return f"{plain} ({samples} samples)"  # somebody's own data, or another version
 
 
-def _shown(name: str) -> str:
-    return str(_tables()["same"].get(name, name))
+def _shown(name: str, language: str) -> str:
+    same = _tables()["same"] | _tables()["same_in"].get(language, {})
+    return str(same.get(name, name))
 
 
-def _contradicts(name: str, samples: int | None) -> bool:
-    known = _tables()["samples"].get(name)
+def _contradicts(name: str, samples: int | None, language: str) -> bool:
+    own = {shown: name for name, shown in _tables()["same_in"].get(language, {}).items()}
+    known = _tables()["samples"].get(own.get(name, name))
     return samples is not None and known is not None and abs(samples - known) > TOLERATED * known

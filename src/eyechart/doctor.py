@@ -27,6 +27,8 @@ EXTRAS = {
     "pyarrow": "parquet",
     "openpyxl": "xlsx",
     "mteb": "mteb",
+    "pandas": "pandas",
+    "matplotlib": "plot",
 }
 """Libraries, and the extra of ours that brings each."""
 LOW_SPACE = 2 * 1024**3

@@ -18,6 +18,7 @@ from eyechart.io.stopwatch import duration
 from eyechart.models.registry import family_of
 from eyechart.plan import plan_jobs
 from eyechart.plan_models import model_specs
+from eyechart.results.done import check_owner
 from eyechart.results.files import read_result
 from eyechart.results.result import Result
 from eyechart.store.vectors import store_place
@@ -47,6 +48,15 @@ class JobEstimate:
     def done(self) -> bool:
         """Tell whether there is a result; whether it would come out the same today is looked at when it runs."""
         return self.job.output.exists()
+
+    @property
+    def refused(self) -> str:
+        """Say why the run would refuse to write the result; empty if it would not."""
+        try:
+            check_owner(self.job)
+        except ResultError as error:
+            return error.message
+        return ""
 
 
 @dataclass(frozen=True)
@@ -170,10 +180,13 @@ def estimate_lines(found: Estimate, *, skip_existing: bool = False) -> Iterator[
     count = len(found.jobs) + len(found.later)
     yield f"{count} job{'' if count == 1 else 's'}"
     for one in found.jobs:
-        size = "" if one.samples is None else f", {one.samples:,} samples"
+        size = "" if one.samples is None else f", {one.samples:,} sample{'' if one.samples == 1 else 's'}"
         time = "" if one.seconds is None else f", about {duration(one.seconds)}"
         there = ", skipped if nothing changed" if one.done and skip_existing else ""
-        yield f"  {one.job.title}{size}{time}{there} -> {one.job.output}"
+        over = ", which is written over" if one.done and not skip_existing and not one.job.append else ""
+        yield f"  {one.job.title}{size}{time}{there} -> {one.job.output}{over if not one.refused else ''}"
+        if one.refused:
+            yield f"    {one.refused}"
     yield from (f"  {title}, after its download" for title in found.later)
     fetched = {**found.models, **found.datasets}
     yield "to download" if fetched else "to download: nothing"

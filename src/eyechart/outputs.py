@@ -75,7 +75,7 @@ def _filled(template: str, model: ModelSpec, dataset: str, language: str, task: 
     text = template
     for key, value in values.items():
         text = text.replace(f"{{{key}}}", value.strip("/").replace("/", "_").replace("\\", "_"))
-    return Path(text)
+    return Path(text).expanduser()  # no shell does it within quotes, or in a file of settings
 
 
 def check_outputs(jobs: list[Job]) -> None:

@@ -153,7 +153,9 @@ class Planner:
         for part, model in others.items():
             self.check(model, task.roles[part])
         controls = task.controls(chosen, settings)
-        usual = info is not None and TASK_OF_KIND.get(info.kind) == task_name
+        # A table may have labels, too: what was asked for by its captions has a name of its own beside them.
+        captions = spec.options.get("caption_column") or spec.options.get(READ_AS) == CAPTIONS
+        usual = info is not None and TASK_OF_KIND.get(info.kind) == task_name and not captions
         return PlannedBenchmark(spec, task, task_name, settings, others, frozenset(chosen.asked), usual, controls)
 
     def check(self, spec: ModelSpec, role: Role) -> Family:
@@ -205,7 +207,7 @@ def plan_jobs(
         for spec in model_specs(config, "encoder", str, given):  # before a dataset is opened, which may take a download
             planner.check(spec, "encoder")
     benchmarks, left_out = _benchmarks(config, planner, names, given, absent)
-    if left_out and not benchmarks:
+    if left_out and not benchmarks and not absent:
         raise next(iter(left_out.values()))
     asked = frozenset().union(*(benchmark.asked for benchmark in benchmarks.values()))
     if not absent:  # their tasks may be the ones that know an option
@@ -335,11 +337,13 @@ def dataset_spec(
     wanted = {key: value for key, value in options.items() if value}
     if name in given:
         wanted |= {OBJECT: given[name], "only_split": config.split}
-        return DatasetSpec(name, OBJECT, "", config.split, language, config.limit, wanted, own=True)
-    spec = resolve_dataset(
-        name, config.dataset_root, split=config.split, language=language, limit=config.limit, options=wanted
-    )
-    read_as = READ_AS_KINDS & load_task(task).kinds if spec.reader == "table" and task != "auto" else frozenset()
+        spec = DatasetSpec(name, OBJECT, "", config.split, language, config.limit, wanted, own=True)
+    else:
+        spec = resolve_dataset(
+            name, config.dataset_root, split=config.split, language=language, limit=config.limit, options=wanted
+        )
+    asks = spec.reader in ("table", OBJECT) and task != "auto"
+    read_as = READ_AS_KINDS & load_task(task).kinds if asks else frozenset()
     return replace(spec, options={**spec.options, READ_AS: min(read_as)}) if len(read_as) == 1 else spec
 
 

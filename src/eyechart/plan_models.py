@@ -48,21 +48,22 @@ def model_specs(
         say: Told what was guessed.
         given: Objects of Python, by the names that the settings have for them.
     """
-    specs = [_object_spec(config, role, name, given[name]) for name in config.model if name in given]
-    if specs and len(specs) == len(config.model):
-        for setting in ("pretrained", "pretrained_model", "model_type"):
-            if getattr(config, setting):
-                raise UsageError(f"--{setting} is for models that are named; {specs[0].name} is an object.")
-        return specs
-    named = config.model_copy(update={"model": [name for name in config.model if name not in given]})
-    return [*specs, *_named_specs(named, role, say)]
+    objects = [name for name in config.model if name in given]
+    if not objects:
+        return _named_specs(config, role, say)
+    for setting in ("pretrained_model", *(("pretrained", "model_type") if objects == config.model else ())):
+        if getattr(config, setting):
+            raise UsageError(f"--{setting} is for models that are named; {objects[0]} is an object.")
+    specs: list[ModelSpec] = []
+    for name in config.model:  # in the order of the caller, who takes results apart by it
+        named = config.model_copy(update={"model": [name]})
+        found = [_object_spec(config, role, name, given[name])] if name in given else _named_specs(named, role, say)
+        specs += [spec for spec in found if spec not in specs]
+    return specs
 
 
 def _object_spec(config: Config, role: Role, name: str, given: Given) -> ModelSpec:
     """Describe an object, which stays where it is and as it is; one of `load_model` is the model that was named."""
-    known = getattr(given.thing, "spec", None)
-    if isinstance(known, ModelSpec) and role == "encoder":
-        return known
     if role != "encoder":
         raise UsageError(
             f"{name} is an object, and objects encode; this task needs a {role}.",
@@ -74,7 +75,8 @@ def _object_spec(config: Config, role: Role, name: str, given: Given) -> ModelSp
                 f"--{setting} is for models that are loaded by name; {name} is an object.",
                 advice="It is used where it is, as it is: move or convert it before.",
             )
-    return ModelSpec(OBJECT, name, options={OBJECT: given})
+    known = getattr(given.thing, "spec", None)
+    return known if isinstance(known, ModelSpec) else ModelSpec(OBJECT, name, options={OBJECT: given})
 
 
 def _named_specs(config: Config, role: Role, say: Callable[[str], object]) -> list[ModelSpec]:

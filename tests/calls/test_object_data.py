@@ -110,6 +110,19 @@ class TestLists:
             ({"images": [np.zeros((9, 9, 5), np.uint8)], "labels": [0], "classnames": NAMES}, "is no image"),
             ({"images": IMAGES, "captions": [["a"]] * 5 + [[3]]}, "no texts"),
             ({"images": IMAGES, "captions": ["a"] * 5 + [[" "]]}, "has no caption"),
+            ({"images": IMAGES, "captions": ["a"] * 5 + [None]}, "no texts"),
+            ({"images": IMAGES, "captions": "sixsix"}, "6 images, but 1 captions"),
+            ({"images": IMAGES, "labels": np.eye(3, dtype=int)[LABELS], "classnames": NAMES}, "array of shape (6, 3)"),
+            ({"images": IMAGES, "labels": np.eye(3, dtype=int)[LABELS].tolist(), "classnames": NAMES}, "a class twice"),
+            ({"images": IMAGES, "labels": list(np.eye(3, dtype=int)[LABELS]), "classnames": NAMES}, "is no label"),
+            ({"images": IMAGES, "labels": [[0], *LABELS[1:]], "classnames": NAMES}, "others a label"),
+            ({"images": IMAGES, "labels": LABELS, "classnames": dict(enumerate(NAMES))}, "classnames is a dict"),
+            ({"images": IMAGES, "labels": LABELS, "classnames": set(NAMES)}, "classnames is a set"),
+            ({"images": IMAGES, "labels": LABELS, "classnames": ["cat", " ", "bird"]}, "class 1 has no name"),
+            ({"images": [Image.new("F", (9, 9))], "labels": [0], "classnames": NAMES}, "range of values is not known"),
+            ({"images": [Image.new("I", (9, 9))], "labels": [0], "classnames": NAMES}, "range of values is not known"),
+            ({"images": [Image.new("RGB", (0, 9))], "labels": [0], "classnames": NAMES}, "0 x 9 pixels"),
+            ([], "dataset is an empty list"),
             ({"images": [], "labels": [], "classnames": NAMES}, "no samples"),
             (3, "is no dataset"),
             ({}, "no split 'test'"),
@@ -159,6 +172,18 @@ class TestHuggingFace:
         (captions,) = eyechart.evaluate(MODEL, hugging_face, caption_column="region", recall_k=1)
         assert captions.task == "zeroshot_retrieval"
 
+        (read,) = eyechart.evaluate(MODEL, hugging_face, task="zeroshot_retrieval", recall_k=1)
+        assert read.details["captions"] == 6
+
+        (named,) = eyechart.evaluate(MODEL, hugging_face.add_column("key", list("abcdef")), id_column="key")
+        assert [record["id"] for record in named.iter_records()] == list("abcdef")
+
+        more = hugging_face.add_column("title", [f"title {i}" for i in range(6)])
+        (both,) = eyechart.evaluate(MODEL, more, caption_column=["region", "title"], recall_k=1)
+        assert both.details["captions"] == 12
+        with pytest.raises(EyechartError, match="labels or captions, which"):
+            eyechart.evaluate(MODEL, more, caption_column="title", label_column="kind")
+
         two = hugging_face.add_column("sort", LABELS).cast_column("sort", hugging_face.features["kind"])
         with pytest.raises(EyechartError, match="several columns of labels: kind, sort"):
             eyechart.evaluate(MODEL, two)
@@ -186,6 +211,7 @@ class TestTorch:
         assert (result.dataset, result.job["objects"]["dataset"].rpartition(".")[2]) == ("Things", "Things")
 
     def test_items_of_other_forms(self, expected):
+        import pandas as pd
         import torch
         from torch.utils.data import IterableDataset
 
@@ -197,17 +223,32 @@ class TestTorch:
 
         assert records(Stream(), classnames=NAMES) == expected
         assert records(list(zip(IMAGES, LABELS, strict=True)), classnames=NAMES) == expected
+        assert records([list(item) for item in zip(IMAGES, LABELS, strict=True)], classnames=NAMES) == expected
+        dicts = [{"image": image, "label": label} for image, label in zip(IMAGES, LABELS, strict=True)]
+        assert records(dicts, classnames=np.array(NAMES)) == expected
+        assert records(pd.DataFrame(dicts, index=range(6, 0, -1)), classnames=NAMES) == expected
 
     def test_items_with_captions(self):
         (result,) = eyechart.evaluate(MODEL, list(zip(IMAGES, CAPTIONS, strict=True)), recall_k=1)
         assert (result.task, result.details["captions"]) == ("zeroshot_retrieval", 12)
 
     def test_a_dataset_without_names_or_with_a_random_transform_is_refused(self):
+        from torch.utils.data import IterableDataset
+
         items = list(zip(IMAGES, LABELS, strict=True))
         with pytest.raises(EyechartError, match="does not name its classes"):
             eyechart.evaluate(MODEL, items)
         with pytest.raises(EyechartError, match="can be read only once"):
             eyechart.evaluate(MODEL, (item for item in items), classnames=NAMES)
+
+        class Once(IterableDataset):
+            def __iter__(self):
+                return self.items
+
+        once = Once()
+        once.items = iter(items)
+        with pytest.raises(EyechartError, match="can be read only once"):
+            eyechart.evaluate(MODEL, once, classnames=NAMES)
 
         class Restless:
             classes = NAMES
@@ -261,6 +302,8 @@ class TestIdentity:
 
 
 def test_what_is_said_of_objects_is_refused_for_names():
+    with pytest.raises(EyechartError, match="a dict of lists, which has no columns kind"):
+        eyechart.evaluate(MODEL, {"images": IMAGES, "labels": LABELS, "classnames": NAMES}, label_column="kind")
     with pytest.raises(EyechartError, match="belong to a dataset that is given as an object"):
         eyechart.evaluate(MODEL, "demo/garments", classnames=["x"])
     with pytest.raises(

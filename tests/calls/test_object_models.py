@@ -1,6 +1,7 @@
 """Models that are objects: real libraries, small random weights, and vectors as the library itself gives them."""
 
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from PIL import Image
 import eyechart
 from eyechart.errors import EyechartError
 from eyechart.models.objects.family import ObjectFamily
+from eyechart.models.objects.modes import evaluation_mode
 from eyechart.models.objects.parts import ModelParts, parts_of
 from eyechart.types import OBJECT, Given, ModelSpec
 from support import zoo_open_clip, zoo_sentence, zoo_transformers
@@ -158,6 +160,8 @@ class TestWhatIsTakenForAModel:
             ((model, model), "holds 2 models"),
             ((model, 3, preprocess), "takes neither a list of texts nor an image"),
             (object(), "is no model"),
+            (Direction, "Direction is a class"),
+            ([], "model is an empty list"),
             (7, "int 7 is no model"),
         ]:
             with pytest.raises(EyechartError, match=words) as caught:
@@ -202,7 +206,28 @@ class TestARun:
         triple = (model, preprocess, tokenizer)
         results = eyechart.evaluate([triple, "eyechart-tiny", triple], DATA)
 
-        assert [result.model for result in results] == ["CLIP", "CLIP-2", "eyechart-tiny"]
+        assert [result.model for result in results] == ["CLIP", "eyechart-tiny", "CLIP-2"]
+
+    def test_results_come_in_the_order_of_the_models(self):
+        tiny = eyechart.load_model("eyechart-tiny")
+        for models in (["eyechart-tiny", Direction()], [tiny, Direction()]):
+            assert [result.model for result in eyechart.evaluate(models, DATA)] == ["eyechart-tiny", "Direction"]
+
+    def test_an_object_is_never_taken_for_what_has_its_name(self):
+        data = {"name": "demo/garments", **DATA}
+        own, other = eyechart.evaluate({"demo/scenes": Direction()}, [data, "demo/garments"])
+
+        assert (own.dataset, own.counts["scored"]) == ("demo/garments-2", len(DATA["images"]))
+        assert (other.dataset, other.counts["scored"]) == ("demo/garments", 600)
+
+    def test_a_model_under_two_spellings_is_measured_once(self):
+        tiny = eyechart.load_model("eyechart-tiny")
+        assert len(eyechart.evaluate([tiny, "eyechart-tiny", tiny], DATA)) == 1
+
+    @pytest.mark.parametrize("setting", [{"device": "cuda"}, {"precision": "fp16"}])
+    def test_what_was_loaded_stays_as_it_was_loaded(self, setting):
+        with pytest.raises(EyechartError, match="is for models that are loaded by name"):
+            eyechart.evaluate(eyechart.load_model("eyechart-tiny"), DATA, **setting)
 
     def test_a_module_is_left_as_it_was(self, clip):
         import torch
@@ -221,6 +246,43 @@ class TestARun:
         model.encode_text(tokenizer(["a cat"])).sum().backward()
         model.zero_grad()
         model.eval()
+
+    def test_modules_are_found_however_deep_they_lie(self):
+        models = {where: make() for where, make in HOLDERS.items()}
+        modes = {}
+        for where, model in models.items():
+            eyechart.evaluate(model, DATA)
+            modes[where] = (model.modes, model.layer().training)
+
+        assert modes == dict.fromkeys(HOLDERS, ({False}, True))
+
+    def test_a_module_that_two_threads_measure_goes_back_when_both_have_done(self):
+        import torch
+
+        layer = torch.nn.Dropout()
+        with evaluation_mode([layer]):
+            first = evaluation_mode([SimpleNamespace(inside=layer)])
+            with first:
+                pass
+            assert not layer.training
+        assert layer.training
+
+        first, second = evaluation_mode([layer]), evaluation_mode([layer])
+        first.__enter__()
+        second.__enter__()
+        first.__exit__(None, None, None)
+        assert not layer.training
+        second.__exit__(None, None, None)
+        assert layer.training
+
+    def test_tokens_may_be_lists_by_name(self, clip):
+        _, model, _, preprocess, tokenizer = clip
+        parts = (model, preprocess)
+        lists = eyechart.evaluate(parts, DATA, tokenizer=lambda texts: {"input_ids": tokenizer(texts).tolist()})
+        assert lists[0].metrics == eyechart.evaluate(parts, DATA, tokenizer=tokenizer)[0].metrics
+
+        with pytest.raises(EyechartError, match="gives no tensor"):
+            eyechart.evaluate(parts, DATA, tokenizer=lambda texts: [list(text.encode()) for text in texts])
 
     @pytest.mark.parametrize("setting", [{"device": "cpu"}, {"precision": "fp16"}, {"pretrained": "openai"}])
     def test_settings_of_named_models_are_refused_in_pythons_words(self, clip, setting):
@@ -261,6 +323,47 @@ class Direction:
 
 def shades(*values):
     return [Image.new("RGB", (8, 8), (value, value, value)) for value in values]
+
+
+class Holder:
+    """Holds a layer somewhere, and notes in which mode it is."""
+
+    def __init__(self, layer, **attributes):
+        self.layer = layer
+        self.modes = set()
+        vars(self).update(attributes)
+
+    def encode_images(self, images):
+        self.modes.add(self.layer().training)
+        return np.ones((len(images), 2))
+
+    encode_texts = encode_images
+
+
+def _layer():
+    import torch
+
+    return torch.nn.Dropout()
+
+
+def _in_a_list():
+    layers = [_layer()]
+    return Holder(lambda: layers[0], layers={"all": layers})
+
+
+def _in_another_object():
+    inner = SimpleNamespace(layer=_layer())
+    return Holder(lambda: inner.layer, inner=inner)
+
+
+def _in_the_class():
+    class Own(Holder):
+        shared = _layer()
+
+    return Own(lambda: Own.shared)
+
+
+HOLDERS = {"list": _in_a_list, "object": _in_another_object, "class": _in_the_class}
 
 
 class TestNothingIsTakenFromTheStore:

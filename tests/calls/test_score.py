@@ -34,7 +34,7 @@ def same(one, other):
 class TestTheTasksNumbers:
     def test_classification_with_several_prompts(self, stored):
         data = {"images": IMAGES, "labels": LABELS, "classnames": NAMES, "templates": TEMPLATES}
-        (wanted,) = eyechart.evaluate(TINY, data, metrics="full", prompt_sensitivity="no")
+        (wanted,) = eyechart.evaluate(TINY, data, metrics="full", prompt_sensitivity="no", thumbnails=0)
         prompts = np.stack([stored.encode_texts([t.format(c=name) for t in TEMPLATES]) for name in NAMES])
 
         scale = wanted.model_card["logit_scale"]
@@ -49,13 +49,15 @@ class TestTheTasksNumbers:
     def test_several_labels(self, stored):
         labels = [[label, (label + 1) % 6] for label in LABELS]
         data = {"images": IMAGES, "labels": labels, "classnames": NAMES}
-        (wanted,) = eyechart.evaluate(TINY, data)
+        (wanted,) = eyechart.evaluate(TINY, data, thumbnails=0)
         classes = stored.encode_texts([f"a photo of a {name}." for name in NAMES])
 
         same(eyechart.score(stored.encode_images(IMAGES), classes, labels=labels, classnames=NAMES), wanted)
 
     def test_retrieval_in_any_order_of_the_texts(self, stored):
-        (wanted,) = eyechart.evaluate(TINY, {"images": IMAGES, "captions": CAPTIONS}, recall_k=[1, 3], metrics="full")
+        (wanted,) = eyechart.evaluate(
+            TINY, {"images": IMAGES, "captions": CAPTIONS}, recall_k=[1, 3], metrics="full", thumbnails=0
+        )
         images = stored.encode_images(IMAGES)
         texts = [(text, image) for image, own in enumerate(CAPTIONS) for text in own]
         settings = {"recall_k": [1, 3], "metrics": "full"}
@@ -73,7 +75,7 @@ class TestTheTasksNumbers:
     def test_equal_captions_are_seen_as_such_if_they_are_told(self, stored):
         words = ["the same words"] * 2 + [f"noise {i}" for i in range(2, 12)]
         vectors, images = stored.encode_texts(words), stored.encode_images(IMAGES)
-        (wanted,) = eyechart.evaluate(TINY, {"images": IMAGES, "captions": words}, recall_k=1)
+        (wanted,) = eyechart.evaluate(TINY, {"images": IMAGES, "captions": words}, recall_k=1, thumbnails=0)
 
         same(eyechart.score(images, vectors, pairs=range(12), captions=words, recall_k=1), wanted)
         blind = eyechart.score(images, vectors, pairs=range(12), recall_k=1)
@@ -104,6 +106,10 @@ class TestForms:
         with pytest.raises(EyechartError, match="not written over"):
             eyechart.score([[1, 0]], [[1, 0], [0, 1]], labels=[0], model="m2", output=tmp_path / "new" / "x.json")
 
+    def test_numbers_of_numpy_are_numbers(self):
+        result = eyechart.score(np.eye(3), np.eye(3), pairs=np.arange(3), recall_k=np.int64(1))
+        assert result.metrics == {"image_retrieval_recall@1": 1, "text_retrieval_recall@1": 1}
+
     def test_constant_and_zero_vectors_win_nothing(self):
         constant = eyechart.score(np.ones((8, 4)), np.eye(4), labels=[0] * 8)
         zero = eyechart.score(np.zeros((8, 4)), np.eye(4), labels=[0] * 8)
@@ -123,6 +129,16 @@ class TestForms:
             (np.eye(3), np.eye(3), {"labels": [0, 1, -1]}, "label -1"),
             (np.eye(3), np.eye(3), {"labels": [0, 1, 0.5]}, "no number of a class"),
             (np.eye(3), np.eye(3), {"labels": "abc"}, "labels is no list"),
+            (np.eye(3), np.eye(3), {"labels": np.eye(3, dtype=int)}, r"labels is an array of shape \(3, 3\)"),
+            (np.eye(3), np.eye(3), {"labels": np.eye(3, dtype=int).tolist()}, "name a class twice"),
+            (np.eye(3), np.eye(3), {"labels": [[0], 1, 2]}, "others a list of labels"),
+            (np.eye(3), np.eye(3), {"labels": [0, 1, 2], "classnames": {0: "a", 1: "b", 2: "c"}}, "is a dict"),
+            (np.eye(3), np.eye(3), {"labels": [0, 1, 2], "classnames": "abc"}, "1 classnames for 3 classes"),
+            (np.eye(3), np.eye(3), {"labels": [0, 1, 2], "metrics": "most"}, "'default' or 'full'"),
+            (np.eye(3), np.eye(3), {"labels": [0, 1, 2], "captions": ["a"] * 3}, "captions has no meaning"),
+            (np.eye(3), np.eye(3), {"pairs": [0, 1, 2], "logit_scale": 10}, "logit_scale has no meaning"),
+            (np.eye(3), np.eye(3), {"pairs": {0: 0, 1: 1, 2: 2}}, "pairs is no list"),
+            (np.eye(3), np.eye(3), {"pairs": [0, 1, 2], "recall_k": 1.5}, "recall_k"),
             (np.eye(3), np.eye(3), {"labels": [0, 1, 2], "classnames": ["a"]}, "1 classnames for 3 classes"),
             (np.eye(3), np.eye(3), {"labels": [0, 1, 2], "ids": ["a", "b", "a"]}, "'a' occurs twice"),
             (np.eye(3) * np.nan, np.eye(3), {"labels": [0, 1, 2]}, "3 vectors hold NaN"),
@@ -157,8 +173,13 @@ class TestLoadModel:
         assert np.allclose(np.linalg.norm(found, axis=1), 1)
         assert model.encode_texts("one text").shape == (1, model.card.embedding_dim)
         assert model.encode_images([]).shape == model.encode_texts([]).shape == (0, model.card.embedding_dim)
-        with pytest.raises(EyechartError, match="takes a list"):
-            model.encode_images("a.png")
+        assert model.encode_images(image for image in IMAGES[:2]).shape == (2, model.card.embedding_dim)
+        for one in ("a.png", IMAGES[0], np.asarray(IMAGES[0]), None):
+            with pytest.raises(EyechartError, match="takes a list"):
+                model.encode_images(one)
+        for strange in (None, 3, ["a", 3]):
+            with pytest.raises(EyechartError, match="takes a list of texts"):
+                model.encode_texts(strange)
 
     def test_vectors_are_those_of_the_library(self, tmp_path):
         from support import zoo_open_clip

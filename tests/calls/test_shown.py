@@ -124,6 +124,12 @@ class TestOneResult:
         assert kept.metrics == pair[0].metrics
         assert list(kept.iter_records()) == list(pair[0].iter_records())
         assert not kept.altered
+        assert kept.save(tmp_path / "x.json") == kept
+        (tmp_path / "notes.json").write_text("{}")
+        for other, name in ((pair[1], "x.json"), (pair[1], "notes.json")):
+            with pytest.raises(EyechartError):
+                other.save(tmp_path / name)
+        assert eyechart.read_result(tmp_path / "x.json") == kept
 
 
 class TestSeveral:
@@ -134,6 +140,7 @@ class TestSeveral:
         monkeypatch.delenv("COLUMNS", raising=False)
         assert isinstance(found, list)
         assert (len(found), type(found[:1]), type(found[0])) == (2, Results, eyechart.Result)
+        assert (len(found + found[:1]), type(found + found[:1])) == (3, Results)
         lines = repr(found).splitlines()
         assert [line.split()[0] for line in lines] == ["model", "eyechart-tiny", "eyechart-tiny"]
         assert all(
@@ -178,6 +185,16 @@ class TestCompare:
 
         assert repr(found).startswith("A = one [first]\nB = one [second]\n")
         assert found.lines[0].verdict == "better"
+
+    def test_one_model_on_other_prompts(self):
+        """The same weights on both sides are still two sides."""
+        data = {"images": [noise_image(seed) for seed in range(8)], "labels": [0, 1] * 4, "classnames": NAMES[:2]}
+        sides = [eyechart.evaluate("eyechart-tiny", data, templates=one) for one in ("a photo of a {c}", "{c}")]
+
+        with pytest.raises(EyechartError, match="prompts"):
+            eyechart.compare(*sides)
+        found = eyechart.compare(*sides, allow_different="prompts")
+        assert [found.lines[0].first, found.lines[0].second] == [side[0].metrics["acc1"] for side in sides]
 
     def test_what_cannot_be_compared_is_refused(self, pair):
         with pytest.raises(EyechartError, match="The first side holds results of 2 models"):

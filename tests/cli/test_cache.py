@@ -12,6 +12,7 @@ from eyechart.cli import main
 from eyechart.store.answers import ResponseStore
 from eyechart.types import Answer
 
+PETS = "datasets/huggingface.co/ours--pets--main"
 TINY = ["--model_type", "onnx", "--model", "eyechart-tiny", "--pretrained", "eyechart-tiny", "--quiet"]
 
 
@@ -24,8 +25,10 @@ def cache(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["eval", *TINY, "--dataset", "demo/garments", "--limit", "5"]) == 0
     ResponseStore(place / "responses").table("ab" * 16).add("key", Answer("yes"))
-    (place / "datasets" / "pets").mkdir(parents=True)
-    (place / "datasets" / "pets" / "0.tar").write_bytes(bytes(5000))
+    pets = place / PETS
+    (pets / ".eyechart").mkdir(parents=True)
+    (pets / ".eyechart" / "0.tar.version").write_bytes(bytes(10))
+    (pets / "0.tar").write_bytes(bytes(4990))
     capsys.readouterr()
     return place
 
@@ -44,14 +47,14 @@ def test_the_list_has_sizes_by_model_and_dataset(cache, capsys):
     found = {(row["kind"], row["name"]): row["bytes"] for row in listed(capsys)}
 
     assert found["embeddings", "eyechart-tiny"] == sum(part.stat().st_size for part in parts(cache))
-    assert found["datasets", "pets"] == 5000
+    assert found["datasets", "ours--pets--main"] == 5000
     assert found["responses", "ab" * 16] > 0
     assert ("cards", "") in found
     assert [row["kind"] for row in listed(capsys, "--model", "eyechart-tiny")] == ["embeddings"]
 
 
 def test_the_table_fits(cache, capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr("eyechart.cli.cache.width_of", lambda _: 80)
 
     assert main(["cache", "ls"]) == 0
 
@@ -61,8 +64,8 @@ def test_the_table_fits(cache, capsys, monkeypatch):
 
 
 def test_clear_by_kind_model_and_dataset(cache, capsys):
-    assert main(["cache", "clear", "--dataset", "pets", "--yes"]) == 0
-    assert not (cache / "datasets" / "pets").exists()
+    assert main(["cache", "clear", "--dataset", "ours--pets", "--yes"]) == 0
+    assert not (cache / PETS).exists()
     assert parts(cache)
 
     assert main(["cache", "clear", "--model", "eyechart-tiny", "--yes"]) == 0
@@ -103,7 +106,7 @@ def test_a_person_is_asked(cache, said, gone):
     os.close(theirs)
 
     assert "Remove 1 of these?" in done.stderr
-    assert (not (cache / "datasets" / "pets").exists(), done.returncode == 0) == (gone, gone)
+    assert (not (cache / PETS).exists(), done.returncode == 0) == (gone, gone)
 
 
 def test_a_folder_that_is_no_table_of_ours_is_not_touched(cache, capsys, monkeypatch, tmp_path):
@@ -114,6 +117,28 @@ def test_a_folder_that_is_no_table_of_ours_is_not_touched(cache, capsys, monkeyp
     assert main(["cache", "clear", "--yes"]) == 0
 
     assert (tmp_path / "disk" / "thesis" / "text.tex").is_file()
+
+
+def test_what_others_keep_in_the_folder_is_not_touched(cache, capsys, tmp_path):
+    elsewhere = tmp_path / "elsewhere"
+    kept = ["images/cat.png", "images/2024/dog.png", "datasets/mine/0.tar", "datasets/mine/v1/0.tar", "cards/ace.json"]
+    for name in (*kept, "mteb/scores.json", "open_clip/model.pt"):
+        (cache / name).parent.mkdir(parents=True, exist_ok=True)
+        (cache / name).write_text("x")
+    (elsewhere / ".eyechart").mkdir(parents=True)
+    (cache / "datasets" / "mine" / "link").symlink_to(elsewhere)
+    ours = cache / "images" / f"{'ab' * 16}.png"
+    ours.write_text("x")
+    before = {path for path in (*cache.rglob("*"), *elsewhere.rglob("*")) if not path.is_relative_to(cache / PETS)}
+
+    kinds = sorted({row["kind"] for row in listed(capsys)} - {"embeddings", "responses"})
+    assert main(["cache", "clear", "--yes", "--kind", *kinds]) == 0
+
+    gone = before - {*cache.rglob("*"), *elsewhere.rglob("*")}
+    assert ours in gone
+    assert {path.parent.name for path in gone} <= {"images", "cards", "digests", "shards"}
+    assert all((cache / name).is_file() for name in kept)
+    assert not (cache / PETS).exists()
 
 
 @pytest.mark.parametrize("where", [100, -3])

@@ -12,7 +12,7 @@ CASES = {
     "eyechart eval --precision f": ["fp32", "fp16"],
     "eyechart eval cifar1": ["cifar10", "cifar100"],
     "eyechart eval photos ViT-B-32:open": ["openai"],  # bash has the part before the colon on its line
-    "eyechart eval --model eyechart-t": ["eyechart-tiny"],
+    "eyechart eval --model eyechart-t": ["eyechart-tiny", "eyechart-tiny-int8"],
     "eyechart list data": ["datasets"],
     "eyechart vlm conv": ["convert"],
     "eyechart vlm convert --keep": ["--keep-images"],

@@ -35,6 +35,8 @@ def dry(capsys, *words):
 def test_jobs_and_samples_are_told_and_nothing_is_written(place, capsys):
     before = sorted(place.rglob("*"))
 
+    dry(capsys, "photos", "ViT-B-32:openai")
+    assert sorted(place.rglob("*")) == before, "not even names that the library knows"
     printed = dry(capsys, "photos", "eyechart-tiny", "--output", "out/{dataset}.json")
 
     assert "1 job\n" in printed
@@ -46,7 +48,7 @@ def test_jobs_and_samples_are_told_and_nothing_is_written(place, capsys):
 
 
 def test_a_limit_counts(place, capsys):
-    assert ", 1 samples" in dry(capsys, "photos", "eyechart-tiny", "--limit", "1")
+    assert ", 1 sample ->" in dry(capsys, "photos", "eyechart-tiny", "--limit", "1")
 
 
 def test_time_and_disk_are_those_of_past_runs(place, capsys):
@@ -58,7 +60,7 @@ def test_time_and_disk_are_those_of_past_runs(place, capsys):
 
     printed = dry(capsys, "photos", "eyechart-tiny", "--output", "out/b.json", "--limit", "1")
 
-    assert ", 1 samples, about 5 min -> out/b.json" in printed
+    assert ", 1 sample, about 5 min -> out/b.json" in printed
     assert "time: about 5 min for all jobs, by past results (1)" in printed
     size = result["model_card"]["embedding_dim"] * 4 / 1e6
     assert f"vectors about {size:,.1f} MB" in printed
@@ -70,6 +72,16 @@ def test_what_is_there_would_be_skipped(place, capsys):
     capsys.readouterr()
 
     assert "skipped if nothing changed -> out/a.json" in dry(capsys, *words)
+
+
+def test_what_would_be_written_over_is_told(place, capsys):
+    words = ["photos", "eyechart-tiny", "--output", "out/a.json"]
+    assert main(["eval", *words, "--quiet"]) == 0
+
+    assert "-> out/a.json, which is written over\n" in dry(capsys, *words)
+    printed = dry(capsys, "demo/garments", *words[1:])
+    assert "-> out/a.json\n" in printed
+    assert "out/a.json holds the result of photos eyechart-tiny" in printed
 
 
 def test_what_is_not_here_is_listed_with_its_source(place, capsys):

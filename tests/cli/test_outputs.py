@@ -5,7 +5,7 @@ import json
 import pytest
 
 from eyechart.cli import main
-from support.data import write_classification, write_retrieval
+from support.data import png, write_classification, write_retrieval
 
 TINY = ["--model_type", "onnx", "--model", "eyechart-tiny", "--pretrained", "eyechart-tiny"]
 FEW = ["--limit", "20"]
@@ -49,6 +49,14 @@ def test_a_folder_as_output_holds_files_of_those_names(place, output, made):
 
     folder = output.replace("{language}", "en").rstrip("/")
     assert files(place) == [f"{folder}/demo_garments_eyechart-tiny.json"]
+
+
+def test_the_home_folder_is_meant_by_its_sign(place, monkeypatch):
+    monkeypatch.setenv("HOME", str(place / "home"))
+
+    assert run("--output", "~/r/", "--quiet") == 0
+
+    assert files(place) == ["home/r/demo_garments_eyechart-tiny.json"]
 
 
 def test_data_of_the_same_name_in_two_places_have_two_files(place, tmp_path_factory):
@@ -125,6 +133,28 @@ def test_a_result_of_something_else_is_not_written_over(place, capsys):
     assert (place / "r.json").read_bytes() == before
 
 
+def test_spellings_of_one_path_have_one_result(place, capsys):
+    write_classification(place / "photos")
+    for name in ("photos", "./photos", "photos/"):
+        assert run("--dataset", name) == 0
+
+    assert files(place / "results") == ["photos_eyechart-tiny.json"]
+    assert capsys.readouterr().err.count("written over") == 2
+
+
+def test_labels_and_captions_of_one_table_have_two_results(place):
+    for number in range(3):
+        (place / f"{number}.png").write_bytes(png(number))
+    rows = "".join(f"{number}.png,{kind},a {kind}\n" for number, kind in enumerate(("bag", "coat", "hat")))
+    (place / "shop.csv").write_text(f"image,label,caption\n{rows}")
+
+    assert run("--dataset", "shop.csv", "--task", "zeroshot_classification", "zeroshot_retrieval", "--quiet") == 0
+    assert run("--dataset", "shop.csv", "--label-column", "label", "--quiet") == 0
+    assert run("--dataset", "shop.csv", "--caption-column", "caption", "--quiet") == 0
+
+    assert files(place / "results") == ["shop.csv_eyechart-tiny.json", "shop.csv_eyechart-tiny_zeroshot_retrieval.json"]
+
+
 def test_readers_take_that_folder_if_nothing_is_named(place, capsys):
     assert main(["build"]) == main(["compare"]) == main(["report"]) == main(["serve"]) == 2
     assert capsys.readouterr().err.count("results/") >= 3
@@ -143,5 +173,5 @@ def test_the_last_line_says_how_to_see_it(place, capsys):
 
     assert run("--language", "en", "de", "--output", "my results/") == 0
     assert capsys.readouterr().err.endswith(
-        "2 results are in my results/. To see it: `eyechart report 'my results/' -o report.html`\n"
+        "2 results are in my results/. To see them: `eyechart report 'my results/' -o report.html`\n"
     )

@@ -92,6 +92,9 @@ def test_a_table_with_chosen_columns(here, about, capsys):
 
     assert found["captions"] == "2, 1 for an image, 1 to 2 words (median 1.5)"
     assert found["next"] == "eyechart eval t.csv ViT-B-32:openai --image-column pic --caption-column caption"
+    found = about("t.csv", "--image-column", "pic", "--task", "zeroshot_retrieval")
+    assert found["kind"] == "retrieval"
+    assert found["next"] == "eyechart eval t.csv ViT-B-32:openai --task zeroshot_retrieval --image-column pic"
 
 
 def test_what_is_not_there(here, capsys):

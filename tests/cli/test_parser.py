@@ -66,6 +66,10 @@ def test_the_words_of_a_script_are_left_alone():
         ("eval --precision fp23", "argument --precision: invalid choice: 'fp23'; did you mean fp32?"),
         ("eval --engine cloud", "argument --engine: invalid choice: 'cloud'; choose from local, ray"),
         ("eval --limit many", "argument --limit: invalid int value: 'many'"),
+        (
+            "eval --recall-k 1 photos",
+            "invalid int value: 'photos'; --recall-k takes several values: words stand before",
+        ),
         ("eval --limit", "argument --limit: expected one argument"),
         ("evl", "invalid choice: 'evl'; did you mean eval"),
         ("info cifar10 more", "eyechart info: unexpected: more"),
@@ -84,6 +88,16 @@ def test_a_value_that_cannot_be_is_told_of_its_flag(capsys, tmp_path, monkeypatc
     assert main(["eval", "--dataset", "demo/scenes", "--model", "eyechart-tiny", "--min-success", "2"]) == 2
 
     assert "--min-success: Input should be less than or equal to 1" in capsys.readouterr().err
+
+
+def test_errors_show_flags_with_hyphens_too(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    assert main(["eval", "--dataset", "demo/garmnts", "--model", "eyechart-tiny"]) == 2
+
+    said = capsys.readouterr().err
+    assert "--dataset-root" in said
+    assert "--dataset_root" not in said
 
 
 def shown(capsys, flag):

@@ -9,6 +9,7 @@ from eyechart.cli.flags.settings import settings_of
 from eyechart.config import make_config
 from eyechart.errors import EyechartError, UsageError
 from eyechart.models.resolve import resolve_model
+from eyechart.plan import plan_jobs
 from eyechart.plan_models import model_specs
 from support.data import png
 
@@ -42,6 +43,7 @@ def meant(*words):
         ("photos/ ViT-B-32:openai", ["photos"], ["ViT-B-32:openai"]),
         ("ViT-B-32:openai photos", ["photos"], ["ViT-B-32:openai"]),
         ("--quiet photos ViT-B-32", ["photos"], ["ViT-B-32"]),
+        ("eyechart-tiny-int8 photos", ["photos"], ["eyechart-tiny-int8"]),
         ("photos --limit 3 ViT-B-32 --quiet eyechart-tiny", ["photos"], ["ViT-B-32", "eyechart-tiny"]),
         ("captions.csv cifar10 vtab+ my_clip", ["captions.csv", "cifar10", "vtab+"], ["my_clip"]),
         ("wds/pets demo/scenes ViT-B/32:openai", ["wds/pets", "demo/scenes"], ["ViT-B/32:openai"]),
@@ -50,6 +52,9 @@ def meant(*words):
         ("photos ViT-B-32:./weights.pt", ["photos"], ["ViT-B-32:./weights.pt"]),
         ("photos --model ViT-L-14", ["photos"], ["ViT-L-14"]),
         ("ViT-L-14 --dataset photos", ["photos"], ["ViT-L-14"]),
+        ("photos eyechart-tiny-int8", ["photos"], ["eyechart-tiny-int8"]),
+        ("ViT-B-32 --language en de -- photos", ["photos"], ["ViT-B-32"]),
+        ("--language en photos --dataset cifar10 --model ViT-B-32", ["cifar10"], ["ViT-B-32"]),
         ("photos", ["photos"], []),
     ],
 )
@@ -74,6 +79,8 @@ def test_a_collection_of_models_is_its_models(place):
         ("photos ViT-B-32 --pretrained-model openai", r"ViT-B-32 and --pretrained-model both name a model"),
         ("ViT-B-32:openai", r"is a model by name, and no dataset"),
         ("phots/cat ViT-B-32", r"phots/cat and ViT-B-32 are models by name, and no dataset"),
+        ("photos --language en ViT-B-32", r"--language takes several values, and took ViT-B-32.*\n.*--model ViT-B-32"),
+        ("--task zeroshot_classification photos ViT-B-32", r"--task takes .* took photos, which is a dataset"),
         ("demo/garmnts ViT-B-32", r"Did you mean demo/garments"),
     ],
 )
@@ -90,6 +97,31 @@ def test_a_folder_and_an_architecture_of_one_name_are_told_apart_by_flags(place)
     with pytest.raises(UsageError, match="could be a dataset and a model"):
         meant("ViT-B-32")
     assert meant("--dataset", "ViT-B-32", "--model", "ViT-B-32") == (["ViT-B-32"], ["ViT-B-32"])
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("./nosuch", "There is no such folder or file: ./nosuch\nCheck the path."),
+        ("~/nosuch", "There is no such folder or file: ~/nosuch\nCheck the path."),
+        ("nosuch/", "There is no such folder or file: nosuch/\nCheck the path."),
+        ("data/nosuch", "There is no such folder or file: data/nosuch\nCheck the path."),
+        ("photo/cat", "There is no such folder or file: photo/cat\nCheck the path."),
+        ("./captons.csv", "There is no such folder or file: ./captons.csv\nDid you mean captions.csv?"),
+        ("vtab/cifr10", "Unknown dataset: 'vtab/cifr10'.\nDid you mean vtab/cifar10"),
+        ("sheet.xlsx", "sheet.xlsx is not a dataset.\nSave the sheet as CSV"),
+        ("photos/cat/1.png", "photos/cat/1.png is not a dataset.\nGive the folder of the images"),
+    ],
+)
+def test_what_is_no_dataset_is_told_with_what_to_do(place, monkeypatch, name, message):
+    monkeypatch.setenv("HOME", str(place))
+    (place / "sheet.xlsx").write_bytes(b"PK\xff")
+    config = make_config({"dataset": [name], "model": ["eyechart-tiny"]})
+
+    with pytest.raises(EyechartError) as caught:
+        plan_jobs(config, str)
+
+    assert str(caught.value).startswith(message)
 
 
 def test_two_words_make_a_run(place):

@@ -66,6 +66,16 @@ def test_a_text_wraps_in_its_column():
     assert max(map(len, lines)) <= 50
 
 
+def test_a_word_that_is_wider_than_its_column_is_divided_there():
+    rows = [("NAME", "a/very_long_name,without_any_space_in_it"), ("b", "测" * 20)]
+
+    lines = lines_of(columns_of("", "", wraps=True), rows, 36)
+
+    assert max(map(text_width, lines)) <= 36
+    assert "".join(line[6:] for line in lines) == rows[0][1] + rows[1][1]
+    assert lines[0].endswith(("/", "_", ","))
+
+
 def test_chinese_characters_take_two_columns():
     head, row = lines_of(columns_of("指标", "value"), [("acc1", "0.5")], 80)
 

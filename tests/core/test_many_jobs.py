@@ -10,6 +10,7 @@ from eyechart import plan
 from eyechart.cli.parts.show import MOST, show_reports
 from eyechart.config import make_config
 from eyechart.datasets import registry
+from eyechart.io import digests
 from eyechart.io.progress import NoProgress
 from eyechart.io.progress import file as progress_file
 from eyechart.io.progress.file import ProgressFile
@@ -21,6 +22,12 @@ from support.data import write_classification
 from support.runs import run_planned
 
 MODELS, DATASETS = 50, 20
+
+
+@pytest.fixture(autouse=True)
+def settled(monkeypatch):
+    """Believe files that were written a moment ago: what is learnt of them is written down at once, and not later."""
+    monkeypatch.setattr(digests, "SETTLED", -1)
 
 
 @pytest.fixture

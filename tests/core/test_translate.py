@@ -11,8 +11,25 @@ from support.source_texts import is_in_the_source
 
 SECTIONS = ("notes", "messages", "help", "headings", "progress")
 TEXTS = [(section, text) for section in SECTIONS for text in words(section)]
-PUT_TOGETHER = {"{n} failed", "{n} left out", "{n} unreadable", "Left out: {reason}"}
-PUT_TOGETHER |= {"{help} (default: {value})", "To see it: `{command}`"}
+PUT_TOGETHER = {
+    "{task} (the default)",
+    "{task} (generative models)",
+    "{task} (with --folds 5, as there is no split train)",
+}
+PUT_TOGETHER |= {"{n} failed", "{n} left out", "{n} unreadable", "Left out: {reason}"}
+PUT_TOGETHER |= {
+    "{help} (default: {value})",
+    "To see it: `{command}`",
+    "To see them: `{command}`",
+    "{n} published models",
+}
+PUT_TOGETHER |= {
+    "Run both with the same data and settings.",
+    "{n} jobs",
+    "1 job",
+    "disk: vectors about {n} MB",
+    "Run both with the same data and settings, or say that it is meant: {flag}",
+}
 """What the source says by joining a count or a prefix with words."""
 
 

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from functools import partial
 from html.parser import HTMLParser
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -148,6 +149,8 @@ def test_the_index_of_the_search_has_every_page(index, pages):
 @pytest.mark.skipif(find_chromium() is None and not os.environ.get("CI_BROWSER"), reason="no chromium here")
 @pytest.mark.parametrize(("word", "page"), [("torchrun", "cluster"), ("零样本", "zh/tasks")])
 def test_a_visitor_finds_a_page_by_a_word(site, word, page):
+    from playwright.sync_api import TimeoutError as NotYetError
+
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(site)))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     place = f"http://127.0.0.1:{server.server_port}/"
@@ -156,8 +159,14 @@ def test_a_visitor_finds_a_page_by_a_word(site, word, page):
             watched = Watched(browser)
             watched.page.goto(place)
             watched.page.click("input.md-search__input")  # the search opens, and fetches its index
-            watched.page.keyboard.type(word)
-            watched.page.wait_for_selector(f"a.md-search-result__link[href*='{page}']")
+            found = watched.page.locator(f"a.md-search-result__link[href*='{page}']").first
+            for _ in range(12):  # what is typed while the index is still being built may go unheard
+                watched.page.fill("input.md-search__input", "")
+                watched.page.keyboard.type(word)
+                with suppress(NotYetError):
+                    found.wait_for(timeout=5_000)
+                    break
+            assert found.is_visible()
             watched.context.close()
     finally:
         server.shutdown()

@@ -22,3 +22,17 @@ def test_no_page_uses_a_word_that_we_do_not_say(page):
     prose = re.sub(r"`[^`]*`|\]\([^)]*\)", "", FENCE.sub("", page.read_text(encoding="utf-8")))
 
     assert [word for word in sorted(NEVER) if re.search(rf"\b{word}s?\b", prose, re.IGNORECASE)] == []
+
+
+ITS_FLAGS = "from-clip-benchmark.md"
+"""The page that puts CLIP_benchmark's own spelling beside ours."""
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if page.name != ITS_FLAGS], ids=lambda page: str(page.relative_to(ROOT))
+)
+def test_pages_show_flags_with_hyphens_as_the_help_does(page):
+    text = page.read_text(encoding="utf-8").replace("`--dataset_root`, in every command", "")
+    ours = re.sub(r"^\$ clip_benchmark(.*\\\n)*.*", "", text, flags=re.MULTILINE)
+
+    assert re.findall(r"(?<![\w-])--[a-z]+_\w+", ours) == []

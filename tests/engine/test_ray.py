@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -73,11 +74,21 @@ def wait_for(count: int, folder: Path, driver: subprocess.Popen) -> None:
         time.sleep(0.02)
 
 
-def kill_a_worker(folder: Path) -> None:
-    """Kill a worker of this very run: workers stand in the driver's folder."""
-    found = subprocess.run(["pgrep", "-f", "ray::Worker"], capture_output=True, text=True).stdout.split()
-    ours = [int(pid) for pid in found if Path(f"/proc/{pid}/cwd").readlink() == folder]
+def kill_a_worker(folder: Path, driver: subprocess.Popen) -> None:
+    """Kill a worker of this very run: workers stand in the driver's folder, and are called by what they do."""
+    while not (ours := workers_in(folder)):
+        assert driver.poll() is None, "the driver ended before a worker could be killed"
+        time.sleep(0.02)
     os.kill(ours[0], signal.SIGKILL)
+
+
+def workers_in(folder: Path) -> list[int]:
+    found = subprocess.run(["pgrep", "-f", "ray::Worker"], capture_output=True, text=True).stdout.split()
+    ours = []
+    for pid in found:
+        with suppress(FileNotFoundError):  # it may have ended since
+            ours += [int(pid)] if Path(f"/proc/{pid}/cwd").readlink() == folder else []
+    return ours
 
 
 def metrics(folder: Path):
@@ -104,7 +115,7 @@ def test_a_cluster_that_loses_a_worker_a_driver_and_a_node_gives_what_one_machin
 
     driver = start_driver(tmp_path, cluster.address, names)
     wait_for(1, tmp_path, driver)
-    kill_a_worker(tmp_path)
+    kill_a_worker(tmp_path, driver)
     wait_for(COUNT // 3, tmp_path, driver)
     driver.kill()
     assert driver.wait() == -signal.SIGKILL

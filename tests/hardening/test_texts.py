@@ -18,7 +18,8 @@ from eyechart.datasets.table import open_table
 from eyechart.datasets.text_collection import read_collection
 from eyechart.datasets.wds.webdataset import open_webdataset
 from eyechart.errors import DataError, EyechartError, ResultError, UsageError
-from eyechart.io import plain_values, untrusted
+from eyechart.io import untrusted
+from eyechart.io.configs import plain_values
 from eyechart.io.configs.plain_values import read_yaml
 from eyechart.manifest import read_manifest
 from eyechart.metrics.texts.vcr import best_span

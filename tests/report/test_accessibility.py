@@ -88,6 +88,19 @@ def test_no_serious_violation(watched, open_report, view):
     assert serious_in_every_guise(page) == {}
 
 
+@pytest.mark.parametrize("view", ["overview", "classes", "compare"])
+def test_no_serious_violation_in_chinese(watched, open_report, view):
+    address = VIEWS[view][0]
+    if address in TASKS:
+        address = f"#/benchmark/{place_of(open_report, address, TASKS[address])}"
+    page = watched.open(open_report, address)
+    page.get_by_role("button", name="中文").click()
+    watched.drawn()
+
+    assert page.get_attribute("html", "lang") == "zh-Hans"
+    assert serious_in_every_guise(page) == {}
+
+
 def test_no_serious_violation_in_published_tables(watched, open_published):
     assert serious_in_every_guise(watched.open(open_published, "#/published")) == {}
 

@@ -17,7 +17,7 @@ from eyechart.datasets.questions.rows import RowTable
 from eyechart.datasets.questions.tsv import write_tsv
 from eyechart.errors import UsageError
 from eyechart.report.averages import average
-from eyechart.report.formats import FORMATS, matrix
+from eyechart.report.formats import FORMATS, matrix, result_rows
 from eyechart.report.load import Found, load_results
 from eyechart.report.table import Column, make_table
 from eyechart.results import Result
@@ -454,3 +454,23 @@ def test_two_folders_with_the_same_model_stay_two_rows():
     both = [found("m", "x", {"acc1": 0.1}, argument=folder) for folder in ("old", "new")]
 
     assert [model.label for model in make_table(both).models] == ["m p [new]", "m p [old]"]
+
+
+def test_a_matrix_with_intervals_shows_how_far_they_reach(tmp_path):
+    values = {"acc1": Metric(1.0, 0.603, 1.0, primary=True)}
+    table = make_table([found("a", "x", values), found("b", "x", {"acc1": Metric(0.5, 0.4, 0.6, primary=True)})])
+
+    grid = matrix(table, table.columns(), intervals=True)
+
+    assert [row[1] for row in grid.rows] == ["100.0 -39.7 +0.0", "50.0 ±10.0"]
+    assert "| **100.0 -39.7 +0.0** |" in FORMATS["markdown"](grid).decode()
+    assert r"50.0 $\pm$10.0" in FORMATS["latex"](grid).decode()
+
+
+def test_rows_are_per_cent_for_people_and_fractions_for_programs():
+    grid = result_rows(
+        [found("a", "x", {"acc1": Metric(0.5, 0.4, 0.6), "CIDEr": Metric(0.5, points=True)})], intervals=True
+    )
+
+    assert "| 0.5000 |  |  | 50.00 | 40.00 | 60.00 |" in FORMATS["markdown"](grid).decode()
+    assert "0.5,,,0.5,0.4,0.6" in FORMATS["csv"](grid).decode()

@@ -53,7 +53,7 @@ def hostile(model: str, dataset: str, task: str, values: dict[str, Metric], form
         data={"split": evil("split"), "source": evil("source"), "fingerprint": evil("print"), "measures": evil("kind")},
         provenance={"command": evil("command") + LONG, "versions": {evil("library"): evil("version")}},
         job={"digest": evil("job")},
-        records={"form": form},
+        record_info={"form": form},
         **parts,
     )
 

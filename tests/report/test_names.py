@@ -76,6 +76,12 @@ def test_every_alias_of_the_catalogue_is_a_spelling():
         assert {benchmark_name(alias) for alias in entry.aliases} <= {benchmark_name(entry.name)}
 
 
+def test_a_name_for_one_language_is_the_same_benchmark_in_that_language_only():
+    assert columns(found("flickr30k-cn", language="cn"), found("flickr30k", "B", language="zh")) == ["flickr30k (zh)"]
+    assert columns(found("flickr30k-cn"), found("flickr30k", "B")) == ["flickr30k", "flickr30k-cn"]
+    assert columns(found("wds/coco-cn"), found("mscoco_captions", "B")) == ["coco-cn", "mscoco_captions"]
+
+
 def test_another_split_task_or_language_is_another_column():
     assert columns(
         found("cifar100", data={"split": "test"}),
@@ -90,6 +96,18 @@ def test_ones_own_data_under_a_known_name_stand_apart():
 
     assert columns(found("caltech101"), found("caltech101", "B", **own)) == ["caltech101", "caltech101 (120 samples)"]
     assert columns(found("vtab/pets"), found("wds/pets", "B", **own)) == ["pets", "pets (120 samples)"]
+
+
+def test_so_they_do_in_every_language():
+    def column(name, language, n):
+        own = {"data": {"benchmark": "", "split": "test"}, "counts": {"listed": n}}
+        (label,) = columns(found(name, language=language, **own))
+        return label
+
+    assert column("wds/crossmodal3600", "de", 400) == "crossmodal3600 (400 samples) (de)"
+    assert column("wds/crossmodal3600", "de", 3600) == "crossmodal3600 (de)"
+    assert column("wds/mscoco_captions", "zh", 1000) == "mscoco_captions (zh)"  # COCO-CN has 1000 images
+    assert column("wds/mscoco_captions", "zh", 5000) == "mscoco_captions (5000 samples) (zh)"
 
 
 def test_a_copy_is_known_by_its_size():

@@ -142,6 +142,17 @@ def test_too_many_samples_are_cut_to_the_most_missed_and_the_figures_are_of_all(
     assert {sum(counts) for counts in chunk["class_counts"].values()} == {84}
 
 
+def test_where_there_is_little_room_the_most_confident_mistakes_stay_and_have_their_images(suite):
+    (one,) = load_results([suite / "digits_Landolt-B_en_zeroshot_classification.json"]).found
+    records = [record for record in one.result.iter_records() if record["rank"] > 1]
+    worst = sorted(records, key=lambda record: record["label_score"] - record["scores"][0])[:3]
+
+    samples = make_payload([one], limits=Limits(samples=3, images=2)).chunks[0]["samples"]
+
+    assert sorted(samples["ids"]) == sorted(record["id"] for record in worst)
+    assert {samples["ids"][int(number)] for number in samples["thumbnails"]} == {record["id"] for record in worst[:2]}
+
+
 def test_the_counts_of_a_class_are_those_of_the_model(exam_data, tmp_path):
     sit(exam_data, tmp_path / "whole.json", "whole")
     sit(exam_data, tmp_path / "blind.json", "blind", blind=[1, 3], on_error="skip")

@@ -71,12 +71,15 @@ def test_a_large_published_table_is_sorted_and_filtered(watched, standing_report
 
 def test_another_published_table_can_be_chosen(watched, standing_report):
     page = watched.open(standing_report, "#/published")
+    mine = page.get_by_role("button", name="Show mine")
+    expect(mine).to_be_enabled()
 
     page.get_by_label("Table", exact=True).select_option(
         label="open_clip's tables: Crossmodal-3600 in 36 languages, text to image, R@1"
     )
 
     assert page.locator(".published.large thead th .label").count() == 1 + 2 + 1 + 36
+    expect(mine).to_be_disabled()  # none of one's own is there
 
 
 def test_the_page_tells_where_a_model_stands(watched, standing_report):

@@ -7,6 +7,7 @@ from importlib import resources
 
 import pytest
 
+from eyechart.cli.parts.results import REFERENCES
 from eyechart.errors import UnknownNameError
 from eyechart.report.load import Found
 from eyechart.report.reference import load_publication, load_reference, names, published_tables
@@ -55,6 +56,25 @@ def test_ones_own_results_stand_beside_the_published_ones():
 
     row, cells = languages.rows[0]
     assert (table.models[row].name, cells) == ("mine", ("", "50.0", "", "", "", ""))
+
+
+@pytest.mark.parametrize(
+    "known",
+    [
+        {"job": {"limit": 100}},
+        {"counts": {"listed": 120}},
+        {"values": {"acc1": Metric(50.0)}},
+        {"task": "kNN"},  # a kind with more benchmarks, which stands first
+    ],
+)
+def test_what_cannot_be_ranked_stands_in_no_published_table(known):
+    like = {"task": "zeroshot_classification", "language": "en", "values": {"acc1": Metric(0.5)}, **known}
+    own = [Found(Result(name, "mine", "", **like)) for name in ("imagenet1k", *map(str, range(60)))]
+    table = make_table([*own, *load_reference("internvl")])
+
+    variants = published_tables("internvl", table)[0]
+
+    assert {table.models[row].name: cells[0] for row, cells in variants.rows} == {"InternVL-C": "83.2"}
 
 
 def test_an_unknown_reference_is_named():
@@ -133,6 +153,10 @@ def test_sizes_are_known():
     }
 
     assert size == (986_710_000, 1054.05)
+
+
+def test_the_help_names_what_there_is():
+    assert list(REFERENCES) == names()
 
 
 def test_all_published_numbers_together_are_small():

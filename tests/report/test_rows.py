@@ -1,6 +1,7 @@
 """One model is one row, however it was called; runs in other settings are rows that say what differs."""
 
 import json
+import re
 import shutil
 
 import pytest
@@ -91,7 +92,25 @@ def test_runs_in_other_settings_are_all_shown_with_what_differs(tiny, tmp_path):
     assert len(table.replaced) == 1  # --metrics full adds numbers and changes none: of the two the newest is shown
 
 
-def test_other_prompts_are_told_by_their_digest(tiny, tmp_path):
+def test_other_templates_are_told_by_the_first_and_how_many_there_are(tiny, tmp_path):
+    (tmp_path / "one.txt").write_text("a blurry {c}\n")
+    (tmp_path / "many.txt").write_text("".join(f"a blurry {{c}} in row {i}\n" for i in range(9)))
+    runs = [tiny(name, custom_template_file=str(tmp_path / name)) for name in ("one.txt", "many.txt")]
+
+    table = table_of(tmp_path / "in", *runs, tiny("usual"), tiny("usual, with more numbers", metrics="full"))
+
+    plain, many, one = labels(table)
+    assert (plain, one) == ("eyechart-tiny", "eyechart-tiny [templates a blurry {c}]")
+    assert re.fullmatch(r"eyechart-tiny \[templates a blurry {c} in row 0 and 8 more, [0-9a-f]{8}\]", many)
+
+
+def test_of_two_runs_the_whole_one_is_the_usual_one(tiny, tmp_path):
+    table = table_of(tmp_path / "in", tiny("whole", limit=None), tiny("short, and newer", limit=30))
+
+    assert labels(table) == ["eyechart-tiny", "eyechart-tiny [limit 30]"]
+
+
+def test_other_class_names_are_told_by_the_digest_of_their_prompts(tiny, tmp_path):
     names = tmp_path / "names.json"
     names.write_text(json.dumps([f"thing {i}" for i in range(10)]))
 

@@ -50,10 +50,42 @@ PAPER = published(
 )
 
 
+PAPER_OF_ONE = (result("small", "cifar100", {"acc1": 0.50}, parameters=10e6),)
+
+
 def test_the_rank_is_among_models_of_at_most_the_same_size():
     assert place(result("mine", "vtab/cifar100", {"acc1": 0.55}, parameters=100e6), PAPER) == (2, (2, 2), 3)
     assert place(result("mine", "cifar100", {"acc1": 0.55}, parameters=10e6), PAPER) == (1, (1, 1), 2)
     assert place(result("mine", "cifar100", {"acc1": 0.55}, parameters=1e9), PAPER) == (3, (3, 3), 4)
+
+
+def test_only_rounding_makes_a_size_the_same():
+    def paper(parameters):
+        return published(*PAPER_OF_ONE, result("near", "cifar100", {"acc1": 0.9}, parameters=parameters))
+
+    mine = result("mine", "cifar100", {"acc1": 0.55}, parameters=149_620_737)
+    assert place(mine, paper(149_620_000))[0] == 2
+    assert place(mine, paper(149_690_000))[0] == 1  # a published size, 0.05 % more
+    assert place(result("mine", "cifar100", {"acc1": 0.55}, parameters=151_277_313), paper(151_280_000))[0] == 2
+
+
+def test_any_result_tells_the_size():
+    own = [
+        result("mine", "cifar100", {"acc1": 0.55}, parameters=10e6),
+        Result("other", "mine", "", "zeroshot_classification", "en", {"acc1": Metric(0.5)}, model_card={"family": "x"}),
+    ]
+
+    assert standing(own, PAPER)[1].parameters == 10e6
+
+
+def test_a_folder_with_the_name_of_a_publication_is_not_published():
+    own = [
+        Found(result(name, "cifar100", {"acc1": value}), argument="paper")
+        for name, value in {"a": 0.9, "b": 0.5}.items()
+    ]
+    table = make_table([*own, *PAPER.found])
+
+    assert [part.lines[0].rank.among for part in standings(table, [PAPER])] == [4, 4]
 
 
 def test_without_a_size_it_is_among_all():
@@ -121,6 +153,12 @@ def test_a_part_of_the_benchmark_is_not_ranked(known, why):
     _, found = standing([result("mine", "cifar100", {"acc1": 0.5}, **known)], paper)
 
     assert (found.lines, found.left_out) == ((), (f"cifar100: {why}",))
+
+
+def test_per_cent_are_not_ranked_among_fractions():
+    _, found = standing([result("mine", "cifar100", {"acc1": 55.0})], PAPER)
+
+    assert (found.lines, found.left_out) == ((), ("cifar100: not a fraction: per cent are divided by 100",))
 
 
 def test_over_all_the_same_benchmarks_count_for_everybody():

@@ -80,6 +80,7 @@ def test_a_page_made_in_chinese_opens_in_chinese(watched, chinese_report):
 
     assert page.get_attribute("html", "lang") == "zh-Hans"
     assert page.locator("nav a").first.text_content() == "总览"
+    assert page.title() == page.locator("h1").text_content() == words("page")["Eyechart report"]
 
 
 COLLECT = """() => {
@@ -104,7 +105,7 @@ def names_in(value):
     """Yield every text of the page's own data."""
     if isinstance(value, str):
         yield value
-    elif isinstance(value, dict | list):
+    elif isinstance(value, dict | list | tuple):
         for part in value.values() if isinstance(value, dict) else value:
             yield from names_in(part)
 
@@ -126,6 +127,7 @@ CHINESE_VIEWS = {
     "questions": ("flags", ""),
     "compare": ("#/compare", ""),
     "results": ("#/results?model=1", ""),
+    "published": ("#/published", ""),
     "a result": ("#/", "#matrix td[title]"),
     "a sample": ("digits", ".card button"),
     "a query": ("postcards", ".card button"),
@@ -145,7 +147,7 @@ def chinese_page(small_suite, answers, tmp_path_factory):
     data = {key: value for key, value in payload.overview.items() if key != "averages"}
     chunks = [json.loads(zlib.decompress(base64.b64decode(text))) for text in payload.chunks.texts]
     ours = words("page").keys() | words("notes").keys()
-    names = {name for name in names_in([data, chunks]) if name not in ours}
+    names = {name for name in names_in([data, chunks, payload.published]) if name not in ours}
     keys = {key for benchmark in payload.overview["benchmarks"] for key in benchmark["metrics"]}
     ordered = sorted((names | keys) - {""}, key=len, reverse=True)
     return path, re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, ordered))})(?!\w)")

@@ -53,7 +53,7 @@ class Watched:
     def __init__(self, browser, *, width=1400, scheme="light", height=900) -> None:
         self.context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
         self.page = self.context.new_page()
-        self.page.set_default_timeout(10_000)
+        self.page.set_default_timeout(60_000)  # as for `expect`: a busy machine is no fault
         self.problems: list[str] = []
         self.requests: list[str] = []
         self.page.on("console", lambda message: self.problems.append(f"{message.type}: {message.text}"))

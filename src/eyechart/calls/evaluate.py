@@ -11,6 +11,7 @@ from eyechart.calls.handover import Handover
 from eyechart.calls.results_list import Results
 from eyechart.calls.settings import ARGUMENTS, collect
 from eyechart.config import QuestionSettings, make_config
+from eyechart.datasets.objects.lists import texts_of
 from eyechart.datasets.objects.reader import DataParts
 from eyechart.io.progress import Progress
 from eyechart.io.progress.notebook import progress_of
@@ -150,7 +151,7 @@ def evaluate(  # noqa: D417 - the others are those of the command line, where `e
         image_column: Column of images in a dataset that is an object, or of their paths in a table; by default the
             only one, or the one with a known name.
         label_column: Column of labels; it makes the dataset one of classification.
-        caption_column: Column of captions; it makes the dataset one of retrieval. A table may have several.
+        caption_column: Column of captions, or several; it makes the dataset one of retrieval.
         classnames: Names of the classes of a dataset that is an object and does not know them.
         templates: Prompts for it, with ``{c}`` for the class; by default ``a photo of a {c}.``
         progress: Whether bars are shown: by default in a notebook and on a terminal. Or an object to report to.
@@ -184,9 +185,11 @@ def evaluate(  # noqa: D417 - the others are those of the command line, where `e
     given = dict(locals())
     with ARGUMENTS.spoken():
         handover = Handover()
+        handover.reserve(model, dataset)
         handover.take_models(model, ModelParts(None, preprocess, tokenizer, processor))
-        columns = (image_column, label_column, " ".join(_texts(caption_column)) or None)
-        handover.take_datasets(dataset, DataParts(None, *columns, _texts(classnames), _texts(templates)))
+        handover.take_datasets(
+            dataset, DataParts(None, texts_of("classnames", classnames), texts_of("templates", templates))
+        )
         settings = collect(given, unknown)
         settings |= {"model": handover.models} if handover.models else {}
         settings |= {"dataset": handover.datasets} if handover.datasets else {}
@@ -198,7 +201,3 @@ def evaluate(  # noqa: D417 - the others are those of the command line, where `e
         with evaluation_mode(one.thing for one in handover.given.values()):
             jobs = plan_jobs(config, warnings.warn, session.datasets, handover.given)
             return Results(results_of(list(run_jobs(jobs, session, skip_existing=config.skip_existing))))
-
-
-def _texts(values: str | Sequence[str] | None) -> tuple[str, ...]:
-    return (values,) if isinstance(values, str) else tuple(values or ())

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from eyechart.datasets.objects.iterables import is_item
 from eyechart.datasets.objects.reader import DataParts, is_split_mapping
 from eyechart.errors import UsageError
 from eyechart.models.objects.parts import ModelParts, is_model
@@ -23,6 +24,18 @@ class Handover:
     models: list[str] = field(default_factory=list)
     datasets: list[str] = field(default_factory=list)
     given: dict[str, Given] = field(default_factory=dict)
+    names: set[str] = field(default_factory=set)
+    """What the caller names himself: no object is called like that."""
+
+    def reserve(self, models: Any, datasets: Any) -> None:
+        """Note which names are taken, before objects get theirs."""
+        for what, things, listed in (
+            ("model", models, [thing for _, thing in _models(models)]),
+            ("dataset", datasets, _datasets(datasets)),
+        ):
+            if things is not None and not listed:
+                raise UsageError(f"{what} is an empty list.", advice="Leave it out for the default.")
+            self.names |= {str(thing) for thing in listed if isinstance(thing, str | Path)}
 
     def take_models(self, things: Any, parts: ModelParts) -> None:
         """Take one model or several; the parts belong to each object among them."""
@@ -30,14 +43,13 @@ class Handover:
             if isinstance(thing, str | Path):
                 self.models.append(str(thing))
             else:
-                known = isinstance(getattr(thing, "spec", None), ModelSpec)
-                whole = thing if known else replace(parts, model=thing)
+                whole = thing if _spec_of(thing) else replace(parts, model=thing)
                 self.models.append(self._take(name or _model_name(thing), whole, _model_of(thing)))
         if parts != ModelParts(None) and not self.given:
             raise UsageError("preprocess, tokenizer and processor belong to a model that is given as an object.")
 
     def take_datasets(self, things: Any, parts: DataParts) -> None:
-        """Take one dataset or several; what is said of columns and classes belongs to each object among them."""
+        """Take one dataset or several; what is said of classes belongs to each object among them."""
         before = len(self.given)
         for thing in _datasets(things):
             if isinstance(thing, str | Path):
@@ -52,7 +64,7 @@ class Handover:
 
     def _take(self, name: str, whole: Any, thing: Any) -> str:
         """Keep an object under a name that nothing else has."""
-        taken = {*self.models, *self.datasets, *self.given}
+        taken = {*self.names, *self.given}
         names = (name if n == 1 else f"{name}-{n}" for n in range(1, len(taken) + 2))
         free = next(one for one in names if one not in taken)
         self.given[free] = Given(whole, f"{type(thing).__module__}.{type(thing).__qualname__}")
@@ -63,8 +75,8 @@ def _models(things: Any) -> Iterator[Named]:
     """Yield models with their names: of a mapping the keys."""
     if isinstance(things, Mapping):
         for name, thing in things.items():
-            if isinstance(thing, str | Path):
-                raise UsageError(f"{thing} is a name already: only objects can be given another.")
+            if isinstance(thing, str | Path) or _spec_of(thing):
+                raise UsageError(f"{_spec_of(thing) or thing} is a name already: only objects can be given another.")
             yield str(name), thing
     elif isinstance(things, list) or (isinstance(things, tuple) and all(isinstance(one, str) for one in things)):
         yield from (("", thing) for thing in things)
@@ -72,11 +84,11 @@ def _models(things: Any) -> Iterator[Named]:
         yield "", things
 
 
-def _datasets(things: Any) -> Iterable[Any]:
-    """Return datasets: a list of names or objects is several, a list of items (image, label) is one."""
+def _datasets(things: Any) -> Sequence[Any]:
+    """Return datasets: a list of names or objects is several, a list of items (see `is_item`) is one."""
     if things is None:
         return ()
-    several = isinstance(things, list | tuple) and not (things and isinstance(things[0], tuple))
+    several = isinstance(things, list | tuple) and not (things and is_item(things[0]))
     return things if several else (things,)
 
 
@@ -87,10 +99,13 @@ def _model_of(thing: Any) -> Any:
 
 
 def _model_name(thing: Any) -> str:
+    return _spec_of(thing) or type(_model_of(thing)).__name__
+
+
+def _spec_of(thing: Any) -> str:
+    """Return the name of what `load_model` gave, empty for what has none."""
     spec = getattr(thing, "spec", None)
-    if isinstance(spec, ModelSpec):
-        return spec.label
-    return type(_model_of(thing)).__name__
+    return spec.label if isinstance(spec, ModelSpec) else ""
 
 
 def _dataset_name(thing: Any) -> str:

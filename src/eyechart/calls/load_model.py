@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
@@ -42,20 +42,27 @@ class LoadedEncoder:
         """Describe the model: dimensions, transform, precision, digest of the weights."""
         return self._model.card
 
-    def encode_images(self, images: Sequence[Any]) -> Vectors:
+    def encode_images(self, images: Iterable[Any]) -> Vectors:
         """Encode images of PIL, paths, arrays of bytes or encoded bytes to an array (n, dimensions) of float32."""
-        if isinstance(images, str | Path | bytes):
+        # An array of three axes that ends in channels is one image, too.
+        shape: tuple[int, ...] = getattr(images, "shape", ())
+        alone = len(shape) == 3 and shape[2] in (3, 4)
+        if alone or isinstance(images, str | Path | bytes) or not hasattr(images, "__iter__"):
             raise UsageError("encode_images takes a list.", advice="Write [image] for one image.")
-        if not len(images):
+        listed = list(images)
+        if not listed:
             return self._nothing()
-        rows = ObjectRows("images", lambda: (ObjectRow(image, None) for image in images))
+        rows = ObjectRows("images", lambda: (ObjectRow(image, None) for image in listed))
         dataset = make_dataset(DatasetSpec("images", OBJECT, ""), rows, "list", "")
         with ARGUMENTS.spoken(), self._behind_store() as model:
             return self._given(model.images(read_manifest(dataset)).vectors)
 
-    def encode_texts(self, texts: Sequence[str], *, language: str = "en") -> Vectors:
+    def encode_texts(self, texts: Iterable[str], *, language: str = "en") -> Vectors:
         """Encode texts to an array (n, dimensions) of float32."""
-        listed = [texts] if isinstance(texts, str) else list(texts)
+        listed: list[Any] = [texts] if isinstance(texts, str) or not hasattr(texts, "__iter__") else list(texts)
+        strange = [text for text in listed if not isinstance(text, str)]
+        if strange:
+            raise UsageError(f"encode_texts takes a list of texts, and {strange[0]!r:.60} is none.")
         if not listed:
             return self._nothing()
         with ARGUMENTS.spoken(), self._behind_store() as model:

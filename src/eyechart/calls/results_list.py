@@ -39,6 +39,9 @@ class Results(list[Result]):
         found = super().__getitem__(place)
         return Results(found) if isinstance(place, slice) else found
 
+    def __add__(self, others: Any) -> Any:
+        return Results([*self, *others])
+
     def __repr__(self) -> str:
         return table_of(self) if self else "no results"
 

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from eyechart import __version__
-from eyechart.calls.settings import ARGUMENTS
+from eyechart.calls.settings import ARGUMENTS, collect
 from eyechart.calls.vectors import class_prediction, pair_prediction
+from eyechart.config import make_config
 from eyechart.errors import UsageError
 from eyechart.results.build import Done, make_result
 from eyechart.results.done import check_owner
@@ -83,14 +84,22 @@ def score(
                 "score needs either labels or pairs.",
                 advice="labels=[...] says which class each image has, pairs=[...] which image each text has.",
             )
+        others = (
+            {"captions": captions}
+            if pairs is None
+            else {"classnames": classnames, "logit_scale": logit_scale, "logit_bias": logit_bias}
+        )
+        for name, value in others.items():
+            if value is not None:
+                raise UsageError(f"{name} has no meaning with {'labels' if pairs is None else 'pairs'}.")
         prediction: Prediction
         if pairs is None:
             own = (logit_scale, logit_bias)
             prediction = class_prediction(dataset, image_vectors, text_vectors, labels, classnames, ids, own)
         else:
             prediction = pair_prediction(dataset, image_vectors, text_vectors, pairs, captions, ids)
-        ks = [recall_k] if isinstance(recall_k, int) else list(recall_k)
-        return _result(prediction, {"recall_k": ks, "metrics": metrics}, model, output, start)
+        config = make_config(collect({"recall_k": recall_k, "metrics": metrics}, {}))
+        return _result(prediction, {"recall_k": config.recall_k, "metrics": config.metrics}, model, output, start)
 
 
 def _result(

@@ -25,8 +25,9 @@ def collect(given: Mapping[str, Any], unknown: Mapping[str, Any]) -> dict[str, A
     """
     for name in unknown:
         raise unknown_name("argument", name, [*ARGUMENTS.names, *given])
-    named = {name: _plain(value) for name, value in given.items() if value is not None}
-    settings = {name: named[name] for name in Config.model_fields if name in named and name not in ("model", "dataset")}
+    known = ARGUMENTS.names.keys() - {"model", "dataset"}
+    named = {name: _plain(value) for name, value in given.items() if value is not None and name in known}
+    settings = {name: named[name] for name in Config.model_fields if name in named}
     tasks = {name: named[name] for name in sorted(TASK_FLAGS) if name in named}
     questions = {name: named[name] for name in QuestionSettings.model_fields if name in named}
     if tasks:
@@ -41,9 +42,11 @@ def _fields(questions: QuestionSettings | Mapping[str, Any] | None) -> Mapping[s
 
 
 def _plain(value: Any) -> Any:
-    """Write paths as texts, and other sequences as lists."""
+    """Write paths as texts, arrays as lists or numbers, and other sequences as lists."""
     if isinstance(value, Path):
         return str(value)
+    if hasattr(value, "tolist"):
+        return value.tolist()
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
         return [_plain(one) for one in value]
     return value

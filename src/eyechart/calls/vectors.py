@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
+from math import prod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from eyechart.datasets.objects.lists import check_no_matrix, texts_of
 from eyechart.errors import DataError, UsageError
 from eyechart.manifest import Entry
 from eyechart.metrics.vectors import Vectors, unit
@@ -37,13 +39,14 @@ def class_prediction(
     texts, read = _units("text_vectors", raw.reshape(-1, raw.shape[-1]) if raw.ndim == 3 else raw, 2)
     _check_sizes(images, texts)
     count = len(texts) // prompts
-    names = tuple(map(str, range(count) if classnames is None else classnames))
+    names = tuple(map(str, range(count))) if classnames is None else texts_of("classnames", classnames)
     _check_length("classnames", names, count, "classes in text_vectors")
+    check_no_matrix(labels)
     targets = _listed("labels", labels)
     _check_length("labels", targets, len(images), "image_vectors")
     several = any(isinstance(target, list | tuple) for target in targets)
     entries = tuple(
-        Entry(key, None, tuple(_class(one, count, key) for one in target), (), {})
+        Entry(key, None, _classes(target, count, key), (), {})
         if several
         else Entry(key, _class(target, count, key), (), (), {})
         for key, target in zip(_ids(ids, len(images)), targets, strict=True)
@@ -161,13 +164,22 @@ def _ids(given: Sequence[str] | None, count: int) -> list[str]:
 
 
 def _listed(name: str, values: Any) -> list[Any]:
-    if isinstance(values, str) or not hasattr(values, "__iter__"):
+    if isinstance(values, str | Mapping | Set) or not hasattr(values, "__iter__"):
         raise UsageError(f"{name} is no list.")
     return list(values.tolist() if hasattr(values, "tolist") else values)
 
 
+def _classes(labels: Any, count: int, key: str) -> tuple[int, ...]:
+    if not isinstance(labels, list | tuple):
+        raise UsageError(f"Image {key} has a label, others a list of labels.", advice="Give a list for each.")
+    found = tuple(_class(one, count, key) for one in labels)
+    if len(set(found)) < len(found):
+        raise DataError(f"The labels {labels!r:.60} of image {key} name a class twice.")
+    return found
+
+
 def _class(label: Any, count: int, key: str) -> int:
-    value = label.item() if hasattr(label, "item") else label
+    value = label.item() if prod(getattr(label, "shape", (0,))) == 1 else label
     if isinstance(value, bool) or not isinstance(value, int):
         raise UsageError(f"The label {label!r:.60} of image {key} is no number of a class.")
     if not 0 <= value < count:

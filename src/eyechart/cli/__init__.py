@@ -12,6 +12,7 @@ from eyechart.cli.flags.parser import CommandParser, HelpFormatter
 from eyechart.errors import EyechartError
 from eyechart.io.terminal import write_message
 from eyechart.io.translate import translate
+from eyechart.io.wording import as_flags
 
 COMMANDS = {
     "eval": "evaluate models on benchmarks",
@@ -46,7 +47,7 @@ def main(arguments: Sequence[str] | None = None, *, program: str = "eyechart") -
         args = parser.parse_args(words)
         code: int = _module_of(args.command).run(args)
     except EyechartError as error:
-        write_message(f"{program}: {error}\n", sys.stderr)
+        write_message(f"{program}: {as_flags(error)}\n", sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         write_message(

@@ -9,8 +9,8 @@ import sys
 from eyechart.io.terminal import write_message
 
 COMMAND = (
-    "eval --model_type onnx --model eyechart-tiny eyechart-tiny-int8 "
-    "--dataset demo/garments demo/scenes --language en de --recall_k 1 5 10 --thumbnails 150"
+    "eval demo/garments demo/scenes eyechart-tiny eyechart-tiny-int8 "
+    "--language en de --recall-k 1 5 10 --thumbnails 150"
 )
 OUTPUT = "{output}/{{dataset}}_{{model}}_{{language}}_{{task}}.json"
 

@@ -18,6 +18,7 @@ from eyechart.cli.flags.eval_flags import add_arguments
 from eyechart.cli.flags.settings import CLIP_BENCHMARK, settings_of
 from eyechart.errors import UsageError
 from eyechart.io.terminal import write_message
+from eyechart.io.wording import as_flags
 
 __all__ = ["add_arguments", "run", "settings_of"]
 
@@ -63,8 +64,10 @@ def _dry_run(args: argparse.Namespace) -> int:
     """Show what would be done, and do nothing."""
     from eyechart.config import make_config
     from eyechart.estimate import estimate, estimate_lines
+    from eyechart.io.files import keeping_nothing
 
-    found = estimate(make_config(settings_of(args)), lambda line: write_message(f"{line}\n", sys.stderr))
+    with keeping_nothing():
+        found = estimate(make_config(settings_of(args)), lambda line: write_message(f"{as_flags(line)}\n", sys.stderr))
     for line in estimate_lines(found, skip_existing=args.skip_existing):
         write_message(f"{line}\n", sys.stdout)
     return 0
@@ -82,7 +85,7 @@ def _run(args: argparse.Namespace) -> int:
 
     config = make_config(settings_of(args))
     datasets = OpenDatasets()
-    jobs = plan_jobs(config, lambda line: write_message(f"{line}\n", sys.stderr), datasets)
+    jobs = plan_jobs(config, lambda line: write_message(f"{as_flags(line)}\n", sys.stderr), datasets)
     if args.distributed:
         from eyechart.engine.ranks import rank_and_size, share_of
 
@@ -102,7 +105,7 @@ def _run(args: argparse.Namespace) -> int:
             progress.job_done(skipped=report.skipped)
             progress.say(job_line(report, clock))
             if report.error:
-                write_message(f"{report.error}\n", sys.stderr)
+                write_message(f"{as_flags(report.error)}\n", sys.stderr)
     if args.quiet and args.program == CLIP_BENCHMARK:  # its scripts read nothing there
         return 1 if any(report.error for report in reports) else 0
     show_reports(reports, quiet=args.quiet)

@@ -20,6 +20,8 @@ from eyechart.io.terminal import width_of, write_output
 from eyechart.io.translate import translate
 
 Facts = Mapping[str, Any]
+SENTENCES = ("form", "broken images", "notes", "tasks")
+"""Facts in words of ours; all others are names and numbers, which are the same in every language."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,6 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--catalogue", nargs="+", default=[], help="TOML files with datasets of your own")
     own = parser.add_argument_group("for data of your own")
     own.add_argument("--split", default="", help="which part of them (default: test, or the first)")
+    own.add_argument("--task", default="", help="how a table with labels and captions is read")
     own.add_argument("--encoding", default="", help="of their text files, if not UTF-8")
     add_table_flags(own)
     group = parser.add_argument_group("for a model")
@@ -50,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
         write_output(json.dumps(known, ensure_ascii=False, indent=1) + "\n", sys.stdout)
         return 0
     pairs = [
-        (translate(key) if i == 0 else "", line)
+        (translate(key) if i == 0 else "", translate(line) if key in SENTENCES else line)
         for key, value in known.items()
         for i, line in enumerate(value if isinstance(value, list) else [_text(value)])
     ]

@@ -61,6 +61,8 @@ def _delimiter(path: Path, options: Mapping[str, Any]) -> str:
             raise UsageError(f"{given!r} cannot divide cells.", advice="--delimiter takes one character, such as ';'.")
         return given
     usual = "\t" if path.suffix.lower() == ".tsv" else ","
+    if not path.stat().st_size:
+        raise DataError(f"{path} is empty.", advice="Its first line names the columns.")
     first = next((line for _, line in text_lines(path, encoding=options.get("encoding", ""))), "")
     heads = {mark: _cells(first, mark) for mark in (usual, *DELIMITERS)}
     wanted = {options.get("image_column")} if options.get("image_column") else set(IMAGE_COLUMNS)

@@ -6,6 +6,7 @@ import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
 from typing import IO, Any, BinaryIO
@@ -16,6 +17,9 @@ TEMPORARY = ".tmp-"
 """Every unfinished file of ours has this prefix; whoever finds an old one may delete it."""
 UNFINISHED = ".part"
 """And this suffix: what a killed run leaves behind must not be taken for a result by any tool."""
+
+NOTES = ".eyechart"
+"""The folder that each downloaded dataset has, with a note for each file that was asked for: its version and digest."""
 
 
 class CacheError(EyechartError):
@@ -51,12 +55,27 @@ def write_atomic(path: Path, data: bytes, *, durable: bool = True) -> None:
         stream.write(data)
 
 
+_keeps = ContextVar("keeps", default=True)
+
+
+@contextmanager
+def keeping_nothing() -> Iterator[None]:
+    """Leave the cache as it is: what would be remembered there is found out again."""
+    token = _keeps.set(False)
+    try:
+        yield
+    finally:
+        _keeps.reset(token)
+
+
 def write_cached(path: Path, data: bytes) -> None:
-    """Write a file of the cache at once.
+    """Write a file of the cache at once, unless nothing is to be kept.
 
     Raises:
         CacheError: If the disk is full or the folder cannot be written.
     """
+    if not _keeps.get():
+        return
     with explained("cache", path.parent):
         write_atomic(path, data)
 

@@ -42,16 +42,19 @@ def cached_snapshot(
 def asking_nothing(*, wanted: bool) -> Iterator[None]:
     """Let the client, and all libraries that load models with it, take what is in the cache and ask the hub nothing."""
     before = os.environ.get(OFFLINE)
-    constants = sys.modules.get("huggingface_hub.constants")  # it reads the environment when it is imported
-    known = getattr(constants, OFFLINE, None)
     if wanted:
-        os.environ[OFFLINE] = "1"
-        if constants is not None:
-            setattr(constants, OFFLINE, True)
+        _set(OFFLINE, "1")
     try:
         yield
     finally:
         if wanted:
-            os.environ.pop(OFFLINE) if before is None else os.environ.update({OFFLINE: before})
-            if constants is not None:
-                setattr(constants, OFFLINE, known)
+            _set(OFFLINE, before)
+
+
+def _set(name: str, value: str | None) -> None:
+    """Set a variable of the environment, and what the client made of it when it was imported."""
+    os.environ.pop(name, None) if value is None else os.environ.update({name: value})
+    constants = sys.modules.get("huggingface_hub.constants")
+    if constants is not None:
+        said = value or os.environ.get("TRANSFORMERS_OFFLINE") or ""
+        setattr(constants, name, said.upper() in {"1", "ON", "YES", "TRUE"})

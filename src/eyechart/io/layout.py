@@ -79,13 +79,14 @@ def _fit(
     if width is None or over <= 0:
         return natural
     first, last = kept[0], kept[-1]
+    may_give = any(columns[i].gives for i in kept)
     if columns[last].wraps:
-        narrowed = max(natural[last] - over, min(natural[last], LEAST_TEXT))
+        narrowed = max(natural[last] - over, min(natural[last], LEAST_TEXT if may_give else LEAST_TEXT // 3))
         over -= natural[last] - narrowed
         natural[last] = narrowed
     names = sorted(text_width(row[first]) for row in cells)
     enough = names[int((len(names) - 1) * MOST_ROWS)] <= natural[first] - over
-    if over > 0 and not enough and any(columns[i].gives for i in kept):
+    if over > 0 and not enough and may_give:
         return None
     return {**natural, first: max(natural[first] - max(over, 0), min(natural[first], len(GAP)))}
 
@@ -94,7 +95,7 @@ def _row(columns: Sequence[TextColumn], row: Sequence[str], widths: dict[int, in
     first, last = next(iter(widths)), next(reversed(widths))
     parts = {i: [row[i]] for i in widths}
     if columns[last].wraps and last != first:
-        parts[last] = wrap(row[last], widths[last])
+        parts[last] = [piece for line in wrap(row[last], widths[last]) for piece in _pieces(line, widths[last])]
     if text_width(row[first]) > widths[first]:
         yield row[first]
         parts[first] = [""]
@@ -106,6 +107,16 @@ def _row(columns: Sequence[TextColumn], row: Sequence[str], widths: dict[int, in
         text = GAP.join(padded).rstrip()
         if text or line:
             yield text
+
+
+def _pieces(line: str, width: int) -> Iterator[str]:
+    """Divide a word that is wider than its column, behind a mark if it has one; Chinese has no spaces to break at."""
+    while text_width(line) > width:
+        room = next(n for n in range(len(line), -1, -1) if text_width(line[:n]) <= width)
+        at = max(line.rfind(mark, 0, room) for mark in "/,_-") + 1 or max(room, 1)
+        yield line[:at]
+        line = line[at:]
+    yield line
 
 
 def _pad(text: str, width: int, *, right: bool) -> str:

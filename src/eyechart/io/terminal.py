@@ -36,12 +36,12 @@ def _code(point: int) -> str:
 
 
 def width_of(stream: TextIO) -> int | None:
-    """Return how many columns there are: ``COLUMNS``, or those of the terminal; None in a pipe or a file."""
+    """Return how many columns a terminal has, or ``COLUMNS`` says it has; None in a pipe or a file."""
+    if not stream.isatty():
+        return None
     wanted = os.environ.get("COLUMNS", "")
     if wanted.isdecimal() and int(wanted):
         return int(wanted)
-    if not stream.isatty():
-        return None
     try:
         return os.get_terminal_size(stream.fileno()).columns or USUAL_WIDTH
     except (OSError, ValueError):  # no window behind it, as in some consoles

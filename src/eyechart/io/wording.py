@@ -20,6 +20,14 @@ _FLAG = re.compile(
 """A flag, perhaps with a value that cannot be the next word of the sentence."""
 
 
+_UNDERSCORES = re.compile(r"(?<![\w-])--[a-z]+(?:_[a-z]+)+")
+
+
+def as_flags(text: object) -> str:
+    """Return a message in the words of the command line: its flags are shown with hyphens."""
+    return _UNDERSCORES.sub(lambda found: found[0].replace("_", "-"), str(text))
+
+
 @dataclass(frozen=True)
 class Wording:
     """How a surface calls settings."""

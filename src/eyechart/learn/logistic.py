@@ -103,6 +103,7 @@ def _objective(features: Vectors, labels: Ints, ridge: Floats) -> Objective:
     """Mean cross-entropy plus a penalty per column, as a function of the flat parameters, with its gradient."""
     n, dim = features.shape
     classes = int(labels.max()) + 1
+    rows_of = features.astype(np.float64) if features.size <= BLOCK_VALUES else features  # converted once if small
 
     def evaluate(point: Floats) -> tuple[float, Floats]:
         table = point.reshape(classes, dim + 1)
@@ -110,7 +111,7 @@ def _objective(features: Vectors, labels: Ints, ridge: Floats) -> Objective:
         loss, slope = 0.5 * float(np.sum(ridge * weights**2)), np.zeros_like(table)
         slope[:, :-1] = ridge * weights
         for rows in _blocks(n, dim + classes):
-            x, own = features[rows].astype(np.float64), labels[rows]
+            x, own = rows_of[rows].astype(np.float64, copy=False), labels[rows]
             here = np.arange(len(own))
             logits = x @ weights.T + bias
             logits -= logits.max(axis=1, keepdims=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from eyechart.metrics.vectors import Ints, Vectors, distinct_rows
+from eyechart.metrics.vectors import Ints, Vectors, distinct_rows, kth_largest
 
 BLOCK_BYTES = 64 * 1024 * 1024
 TEMPERATURE = 0.07
@@ -28,8 +28,6 @@ def neighbour_votes(
     """
     k = min(k, len(train))
     classes = int(labels.max()) + 1
-    member = np.zeros((len(train), classes), np.float32)
-    member[np.arange(len(train)), labels] = 1
     votes = np.empty((len(queries), classes), np.float32)
     # Equal rows must tie exactly, and a matrix product may round them differently: each takes the first one's score.
     first, number, _ = distinct_rows(train)
@@ -38,8 +36,8 @@ def neighbour_votes(
     for start in range(0, len(queries), step):
         scores = queries[start : start + step] @ columns
         scores = scores[:, first[number]] if len(first) < len(train) else scores
-        nearest = scores.max(axis=1, keepdims=True)
-        last = np.partition(scores, len(train) - k, axis=1)[:, len(train) - k, None]
-        weights = np.where(scores >= last, np.exp((scores - nearest) / np.float32(temperature)), 0)
-        votes[start : start + step] = weights.astype(np.float32) @ member
+        row, column = np.nonzero(scores >= kth_largest(scores, k)[:, None])
+        weights = np.exp((scores[row, column] - scores.max(axis=1)[row]) / np.float32(temperature))
+        cells = row * classes + labels[column]
+        votes[start : start + step] = np.bincount(cells, weights, len(scores) * classes).reshape(-1, classes)
     return votes

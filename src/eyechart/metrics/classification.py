@@ -14,6 +14,8 @@ from eyechart.metrics.vectors import Flags, Ints, Vectors, distinct_rows, zero_r
 
 BLOCK_BYTES = 2 * 1024 * 1024
 """Scores are made in blocks of rows of at most this size."""
+FEWEST_ROWS = 64
+"""But at least so many rows: a matrix product of fewer spends its time on preparing the classes."""
 TOP = 5
 """How many of the best classes are kept."""
 
@@ -92,7 +94,7 @@ def rank_labels(images: Vectors, classes: Vectors, labels: Ints, names: Sequence
     ranks, best = np.empty(n, np.int64), np.empty((n, top), np.int64)
     best_scores, own_scores = np.empty((n, top), np.float32), np.empty(n, np.float32)
     ties = 0
-    step = max(1, BLOCK_BYTES // (8 * max(1, len(classes))))
+    step = max(FEWEST_ROWS, BLOCK_BYTES // (8 * max(1, len(classes))))
     for start in range(0, n, step):
         rows = slice(start, min(start + step, n))
         scores = images[rows] @ those.columns
@@ -114,7 +116,7 @@ def first_choices(images: Vectors, classes: Vectors, labels: Ints, names: Sequen
     alone = (those.place == 0) & (those.copies[those.column] == those.twins)
     possible = alone & ~those.zero
     out = np.empty(len(images), bool)
-    step = max(1, BLOCK_BYTES // (8 * those.columns.shape[1]))
+    step = max(FEWEST_ROWS, BLOCK_BYTES // (8 * those.columns.shape[1]))
     for start in range(0, len(images), step):
         rows = slice(start, start + step)
         scores = images[rows] @ those.columns

@@ -15,7 +15,7 @@ from eyechart.metrics.search import (
     factors,
     tiles,
 )
-from eyechart.metrics.vectors import Flags, Floats, Ints, Vectors, distinct_rows, in_range, zero_rows
+from eyechart.metrics.vectors import Flags, Floats, Ints, Vectors, distinct_rows, in_range, kth_largest, zero_rows
 
 BLOCK_BYTES = 64 * 1024 * 1024
 """The best items are looked for in blocks of scores of at most this size, whatever the size of the gallery."""
@@ -127,6 +127,6 @@ def _best_rows(queries: Vectors, gallery: Vectors, k: int) -> tuple[Ints, Ints, 
 
 def _near(scores: Vectors | Floats, k: int, error: Floats) -> Flags:
     """Tell which scores may be among the ``k`` largest of their row, each being off by at most ``error``."""
-    last = np.partition(scores, -k, axis=1)[:, -k].astype(np.float64)
+    last = kth_largest(scores, k).astype(np.float64)
     least = np.nextafter((last - 2 * error).astype(scores.dtype), -np.inf, dtype=scores.dtype)
     return np.asarray(scores >= least[:, None], bool)

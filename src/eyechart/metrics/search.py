@@ -15,7 +15,7 @@ PAIRS_BYTES = 8 * 1024 * 1024
 """Single pairs are multiplied in blocks of about this size."""
 TILE = (512, 8192)
 """Rows and columns of the part of the score matrix that exists at a time."""
-SORTED = 16
+SORTED = 24
 """A row of scores with more targets than this is sorted once; for fewer it is faster to count for each."""
 NARROW = 1 / 16
 """Vectors are taken to be nearly all the same if this is how far they are from their mean, as a share of its length."""
@@ -25,6 +25,7 @@ SMALLEST = 2.0**-149
 """The least number that float32 holds; smaller products vanish."""
 FLOAT64_SHARE = 2.0**-29
 """How much less float64 rounds than float32."""
+_NONE = np.empty(0, np.int64)
 LOWEST = -1e30
 """The score of a right answer whose vector, or whose query's, is zero: everything wrong stands before it."""
 
@@ -137,23 +138,14 @@ class RankCounter:
 
     def _count_several(self, scores: Vectors, rows: Ints, first: int) -> tuple[Ints, Ints]:
         """Do the same for any number of targets in a row, without a copy of the row for each."""
-        targets, columns = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        targets, columns = [_NONE], [_NONE]
         heads = np.flatnonzero(np.diff(rows, prepend=-1))
         for head, end in zip(heads, [*heads[1:], len(rows)], strict=True):
-            own, row = slice(first + head, first + end), scores[rows[head]]
-            low, high = self.low[own], self.high[own]
-            if end - head > SORTED:
-                ordered = np.sort(row)
-                certain = len(row) - np.searchsorted(ordered, high, side="right")
-                reaching = len(row) - np.searchsorted(ordered, low, side="left")
-            else:
-                certain = np.array([np.count_nonzero(row > end) for end in high])
-                reaching = np.array([np.count_nonzero(row >= end) for end in low])
+            own, row = slice(int(first + head), int(first + end)), scores[rows[head]]
+            certain, unclear = (_sorted_counts if end - head > SORTED else _counts)(row, self.low[own], self.high[own])
             self.above[own] += certain
-            for target in np.flatnonzero(reaching > certain):
-                found = np.flatnonzero((row >= low[target]) & (row <= high[target]))
-                columns.append(found)
-                targets.append(np.full(len(found), own.start + target))
+            columns += unclear
+            targets.append(np.repeat(np.arange(own.start, own.stop), list(map(len, unclear))))
         return np.concatenate(targets), np.concatenate(columns)
 
     def _decide(self, target: Ints, item: Ints, tile: Tile) -> None:
@@ -178,6 +170,25 @@ class RankCounter:
 
     def _per_target(self, target: Ints) -> Ints:
         return np.bincount(target, minlength=len(self.own))
+
+
+def _counts(row: Vectors, low: Vectors, high: Vectors) -> tuple[Ints, list[Ints]]:
+    """Count how many scores are above each high end; return also which are between the ends."""
+    above, between = np.empty(len(low), np.int64), []
+    for i, (start, end) in enumerate(zip(low, high, strict=True)):
+        above[i] = np.count_nonzero(row > end)
+        if np.count_nonzero(row >= start) > above[i]:
+            between.append(np.flatnonzero((row >= start) & (row <= end)))
+        else:
+            between.append(_NONE)
+    return above, between
+
+
+def _sorted_counts(row: Vectors, low: Vectors, high: Vectors) -> tuple[Ints, list[Ints]]:
+    """Do the same for many ends."""
+    order = np.argsort(row)
+    first, last = np.searchsorted(row, low, "left", order), np.searchsorted(row, high, "right", order)
+    return len(row) - last, [order[start:end] for start, end in zip(first, last, strict=True)]
 
 
 def tiles(searched: Gallery, positives: Positives) -> Iterator[Tile]:

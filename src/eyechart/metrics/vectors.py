@@ -1,9 +1,10 @@
-"""Vectors: unit length, averaging, exact duplicates, and those that say nothing."""
+"""Vectors: unit length, averaging, exact duplicates, those that say nothing; the largest of their products."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -122,3 +123,29 @@ def _parts(rows: Vectors, chosen: Ints) -> Iterator[Ints]:
     """Cut the numbers of chosen rows into parts whose rows have a few megabytes."""
     step = max(1, 2**20 // max(1, rows.shape[1]))
     return (chosen[start : start + step] for start in range(0, len(chosen), step))
+
+
+def kth_largest(scores: NDArray[Any], k: int) -> NDArray[Any]:
+    """Return the k-th largest number of each row (`numpy.partition`, which moves all others, gives the same).
+
+    The k-th largest of the maxima of parts of a row is at most that: only what reaches it is sorted.
+    """
+    rows, n = scores.shape
+    parts = 4 * k
+    if n < 8 * parts:
+        return _by_partition(scores, k)
+    tops = scores[:, :parts].copy()
+    for start in range(parts, n - parts + 1, parts):
+        np.maximum(tops, scores[:, start : start + parts], out=tops)
+    reaching = scores >= _by_partition(tops, k)[:, None]
+    if np.count_nonzero(reaching) > rows * 2 * parts:  # many are equal
+        return _by_partition(scores, k)
+    row, column = np.nonzero(reaching)
+    values = scores[row, column]
+    ordered = values[np.lexsort((-values, row))]
+    return ordered[np.searchsorted(row, np.arange(rows)) + k - 1]
+
+
+def _by_partition(scores: NDArray[Any], k: int) -> NDArray[Any]:
+    place = scores.shape[1] - k
+    return np.partition(scores, place, axis=1)[:, place]

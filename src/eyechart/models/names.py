@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from importlib.util import find_spec
 
-from eyechart.models.resolve import EMBEDDED, open_clip_names
+from eyechart.demo import MODELS
+from eyechart.models.resolve import open_clip_names
 
 Row = tuple[str, str, str]
 
 
 def known_models() -> Iterator[Row]:
     """Yield name, family and a word on each model; those of open_clip if it is installed."""
-    yield EMBEDDED, "onnx", "embedded: small, for trying things out"
+    yield from ((name, "onnx", "embedded: small, for trying things out") for name in MODELS)
     if find_spec("open_clip") is None:
         yield "ViT-B-32:openai", "open_clip", "and many more: pip install 'eyechart[open-clip]'"
         return

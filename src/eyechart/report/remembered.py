@@ -52,8 +52,7 @@ def _state(path: Path, digest: object) -> list[Any] | None:
 @cache
 def _code() -> list[str]:
     """Whoever changes how columns are made, or kept, forgets what was kept."""
-    files = (Path(__file__).with_name(name) for name in ("records.py", "remembered.py"))
-    return [digest_bytes(file.read_bytes()).hex() for file in files]
+    return [digest_bytes(file.read_bytes()).hex() for file in sorted(Path(__file__).parent.glob("*.py"))]
 
 
 def _save(place: Path, state: list[Any], columns: RecordColumns) -> None:

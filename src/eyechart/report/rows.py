@@ -129,6 +129,7 @@ FOLLOWS: Mapping[str, tuple[str, ...]] = {
     "data": ("split", "limit", "reader"),
     "weights": ("model type", "precision"),
     "transform": ("model type", "precision", "weights"),
+    "prompts": ("templates",),
 }
 """What is bound to differ if one of the others does, and then goes without saying."""
 _DIGEST = re.compile(r"[0-9a-f]{32,64}")
@@ -154,10 +155,14 @@ def _what_differs(
             usual[row] = Counter(pair for i in models[row] for pair in settings_of(found[i].result).items())
         own = {i: settings_of(found[i].result) for i in members if found[i].result.job}
         if own:
-            base = max(own, key=lambda i: (sum(usual[row][pair] for pair in own[i].items()), _date(found[i])))
+            base = max(own, key=lambda i: (_usual(own[i], usual[row]), not own[i]["limit"], _date(found[i])))
             for i, settings in own.items():
                 said[i] = _differences(own[base], settings)
     return said
+
+
+def _usual(settings: Mapping[str, str], counts: Mapping[tuple[str, str], int]) -> int:
+    return sum(counts[pair] for pair in settings.items())
 
 
 def settings_of(result: Result) -> dict[str, str]:
@@ -175,6 +180,7 @@ def settings_of(result: Result) -> dict[str, str]:
         "reader": job.get("reader"),
         "data": data.get("fingerprint"),
         "caption cleaning": job.get("caption_cleaning"),
+        "templates": result.details.get("templates"),
         **{
             str(name).replace("_", " "): value
             for name, value in (settings.items() if isinstance(settings, Mapping) else ())
@@ -197,12 +203,14 @@ def _short(value: Any) -> str:
         return ""
     if value is True:
         return "on"
-    if isinstance(value, list | tuple):
-        value = " ".join(map(str, value))
-    text = " ".join(str(value).split()) if not isinstance(value, Mapping) else ""
+    several = list(map(str, value)) if isinstance(value, list | tuple) else []
+    text = " ".join(" ".join(several or [str(value)]).split()) if not isinstance(value, Mapping) else ""
     if _DIGEST.fullmatch(text):
         return text[:8]
-    return text if text and len(text) <= _LONGEST else digest_json(value)[:8]
+    if text and len(text) <= _LONGEST:
+        return text
+    first = f"{several[0]} and {len(several) - 1} more, " if several and len(several[0]) <= _LONGEST else ""
+    return first + digest_json(value)[:8]
 
 
 def _date(item: Found) -> str:

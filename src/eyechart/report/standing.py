@@ -10,12 +10,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from eyechart.benchmarks import benchmark_name
 from eyechart.io.untrusted import is_number
-from eyechart.languages import MAIN
 from eyechart.report.load import PUBLISHED, Found
-from eyechart.report.pairing import differences
-from eyechart.report.reference import Publication, load_publication
+from eyechart.report.reference import Publication, load_publication, why_not_beside
 from eyechart.report.table import Column, ResultTable, make_table
 from eyechart.results import Result
 
@@ -90,15 +87,15 @@ def standings(table: ResultTable, publications: Sequence[Publication]) -> list[S
 
 
 def _standing(table: ResultTable, m: int, publication: Publication, sizes: Mapping[int, float]) -> Standing:
-    rows = sorted({row for (row, _), item in table.cells.items() if item.argument == publication.name and row != m})
+    rows = sorted({row for (row, _), item in table.cells.items() if publication.holds(item) and row != m})
     mine, unit = sizes.get(m), publication.half_unit
-    compared = [row for row in rows if mine is None or sizes.get(row, math.inf) <= mine * _ROUNDED]
+    compared = [row for row in rows if mine is None or sizes.get(row, math.inf) <= mine + _ROUNDED]
     lines, left_out, numbers = [], [], []
     for b, results in table.by_benchmark.items():
         theirs = {row: results[row] for row in rows if row in results}
         if m not in results or not theirs:
             continue
-        reason = _why_not(table, b, results[m], next(iter(theirs.values())))
+        reason = why_not_beside(table, b, results[m], next(iter(theirs.values())))
         metrics = [] if reason else _metrics(results[m], list(theirs.values()))
         if not metrics:
             left_out.append(f"{table.benchmarks[b].label}: {reason or 'no metric in common'}")
@@ -116,26 +113,15 @@ def _standing(table: ResultTable, m: int, publication: Publication, sizes: Mappi
     return Standing(m, publication, mine, len(compared), unknown, tuple(lines), overall, len(numbers), tuple(left_out))
 
 
-_ROUNDED = 1.0005
+_ROUNDED = 5_000
 """Published sizes are rounded to 0.01 million parameters."""
 _Part = tuple[_Number, Mapping[int, _Number], float]
 
 
 def _sizes(table: ResultTable) -> dict[int, float]:
     """Return the parameters of each model of which any result tells them."""
-    cards = {row: item.result.model_card for (row, _), item in table.cells.items() if item.result.model_card}
-    return {row: float(card["parameters"]) for row, card in cards.items() if is_number(card.get("parameters"))}
-
-
-def _why_not(table: ResultTable, b: int, mine: Result, theirs: Result) -> str:
-    """Say why a result is not of what was published: other samples, or not all of them."""
-    benchmark, listed = table.benchmarks[b], mine.counts.get("listed")
-    other = [aspect for aspect in differences(mine, theirs) if aspect in ("dataset", "split", "samples")]
-    if other:
-        return f"other {', '.join(other)}"
-    if listed and benchmark.language == MAIN and benchmark_name(mine.dataset, samples=listed) != benchmark.dataset:
-        return f"{listed} samples are not the benchmark's"
-    return ""
+    cards = ((row, item.result.model_card) for (row, _), item in table.cells.items())
+    return {row: float(card["parameters"]) for row, card in cards if is_number(card.get("parameters"))}
 
 
 def _metrics(mine: Result, theirs: Sequence[Result]) -> list[str]:

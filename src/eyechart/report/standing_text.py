@@ -9,6 +9,7 @@ from typing import Any
 from eyechart.io.cells import one_line
 from eyechart.io.layout import columns_of, lay_out
 from eyechart.io.terminal import wrap
+from eyechart.io.translate import translate
 from eyechart.report.formats import metric_label
 from eyechart.report.standing import PublishedRank, Standing
 from eyechart.report.table import Column, ResultTable
@@ -39,17 +40,17 @@ def standing_text(table: ResultTable, standing: Standing, width: int | None = No
     ]
     laid_out = lay_out(COLUMNS, rows, width) if standing.compared and rows else []
     lines = [
-        *(line for head in heads for line in wrap(head, width)),
+        *(line for head in heads for line in wrap(translate(head), width)),
         "",
         *(line for row in laid_out for line in row),
-        *(line for note in _notes(table, standing) for line in wrap(note, width)),
+        *(line for note in _notes(table, standing) for line in wrap(translate(note), width)),
     ]
     return "\n".join(lines) + "\n"
 
 
 def standings_text(table: ResultTable, found: Sequence[Standing], width: int | None = None) -> str:
     """Lay out all ranks, or say that there are none."""
-    return "\n".join(standing_text(table, standing, width) for standing in found) or f"{NOTHING}\n"
+    return "\n".join(standing_text(table, standing, width) for standing in found) or f"{translate(NOTHING)}\n"
 
 
 def standings_json(table: ResultTable, found: Sequence[Standing]) -> list[dict[str, Any]]:

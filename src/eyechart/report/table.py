@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from eyechart.benchmarks import benchmark_name
-from eyechart.languages import MAIN, canonical
+from eyechart.languages import canonical
 from eyechart.report.load import OURS, PUBLISHED, Found
 from eyechart.report.rows import ModelRow, name_rows
 from eyechart.results import Result
@@ -64,10 +64,10 @@ class ResultTable:
 
     def _not_shown(self) -> list[str]:
         return [
-            f"{item.result.model} {item.result.pretrained} on {item.result.dataset} ({item.result.language}) "
-            f"occurs more than once: the {'newest' if item.result.provenance.get('date') else 'last'} result is shown, "
-            f"not {item.result.path}{'' if item.result.provenance.get('date') else ', which has no date'}."
-            for item in self.replaced
+            f"{ModelRow(one.model, one.pretrained).label} on {one.dataset} ({one.language}) occurs more than once: "
+            f"the {'newest' if one.provenance.get('date') else 'last'} result is shown, "
+            f"not {one.path}{'' if one.provenance.get('date') else ', which has no date'}."
+            for one in (item.result for item in self.replaced)
         ]
 
     def _several_models(self) -> list[str]:
@@ -198,8 +198,8 @@ def benchmark_of(result: Result) -> BenchmarkColumn:
     language, prefixed = canonical(result.language), result.dataset.startswith("wds")
     read_by_catalogue = result.data.get("benchmark", None if prefixed else result.dataset)
     whole = result.job.get("limit") is None or not prefixed
-    samples = result.counts.get("listed") if not read_by_catalogue and whole and language == MAIN else None
-    name = benchmark_name(result.dataset, split=str(result.data.get("split") or ""), samples=samples)
+    samples = result.counts.get("listed") if not read_by_catalogue and whole else None
+    name = benchmark_name(result.dataset, split=str(result.data.get("split") or ""), samples=samples, language=language)
     return BenchmarkColumn(name, result.task, language, str(result.data.get("measures", "")))
 
 

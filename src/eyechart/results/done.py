@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import PurePath
 
 from eyechart.errors import ResultError
 from eyechart.io.untrusted import parse_json
@@ -98,7 +99,7 @@ def check_owner(job: Job) -> None:
                 advice="Choose another --output, or move that file.",
             )
         return
-    others = [names for body in found.bodies if (names := identity_of(body)) != job.names]
+    others = [names for body in found.bodies if _by_path(names := identity_of(body)) != _by_path(job.names)]
     if others:
         raise ResultError(
             f"{job.output} holds the result of {' '.join(filter(None, others[0]))}, not of {job.title}, and is not "
@@ -106,6 +107,11 @@ def check_owner(job: Job) -> None:
             advice="Put {dataset}, {model}, {pretrained}, {language} or {task} into --output, name a folder "
             "(--output FOLDER/), move that file, or keep several results in one file: --append.",
         )
+
+
+def _by_path(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Write the dataset as a path is written: ``./photos/`` is ``photos``."""
+    return str(PurePath(names[0])), *names[1:]
 
 
 def _foreign(job: Job) -> ResultError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -65,6 +66,18 @@ def write_result(
             advice="Embeddings are kept: run the same command again when the folder can be written.",
         ) from error
     return result_from_dict(body, output)
+
+
+def save_result(result: Result, output: Path) -> Result:
+    """Write a result and its records once more, elsewhere; the result of something else is not written over.
+
+    Raises:
+        ResultError: If the output holds such a thing, or a file that is no result.
+    """
+    if output.exists() and read_result(output).identity != result.identity:
+        raise ResultError(f"{output} holds the result of something else.", advice="Choose another name, or move it.")
+    unsaved = replace(result, record_info={"form": result.record_info.get("form", "")})
+    return write_result(unsaved, list(result.iter_records()), output)
 
 
 def _retire(output: Path, digest: str) -> None:

@@ -1,9 +1,9 @@
-"""How bad a mistake is: confident ones are shown first, by whoever shows some of them."""
+"""How bad a mistake is, and which images show it: confident ones come first, whoever shows some of them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from eyechart.types import RecordForm
@@ -44,3 +44,10 @@ def badness(record: Record) -> float:
     if "rank" in record:
         return _label(record) if "label" in record else _ranking(record)
     return _labels(record) if "labels" in record and record.get("scores") else _question(record)
+
+
+def images_of(record: Record) -> Iterator[str]:
+    """Name the image of a record; for a caption, its image and those that were found before it."""
+    yield str(record.get("image", record["id"]))
+    if record.get("query") == "text":
+        yield from map(str, record.get("top") or ())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -125,12 +125,13 @@ class Result:
 
         Returns:
             The result as it is in the file.
-        """
-        from eyechart.results.files import write_result
 
-        return write_result(
-            replace(self, record_info={"form": self.record_info.get("form", "")}), self.iter_records(), Path(output)
-        )
+        Raises:
+            ResultError: If there is another file already, or the result of something else.
+        """
+        from eyechart.results.files import save_result
+
+        return save_result(self, Path(output))
 
     def __repr__(self) -> str:
         from eyechart.results.show import one_line_of

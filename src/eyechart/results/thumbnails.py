@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from eyechart.errors import DataError
 from eyechart.io.media import ImageRef, to_rgb
-from eyechart.results.mistakes import badness
+from eyechart.results.mistakes import badness, images_of
 from eyechart.types import Sample
 
 SIDE = 96
@@ -54,7 +54,7 @@ def choose(records: Sequence[Mapping[str, Any]], count: int) -> list[str]:
     for record in sorted(records, key=badness, reverse=True):
         if len(chosen) >= count or badness(record) <= 0:
             break
-        for name in _images(record):
+        for name in images_of(record):
             if len(chosen) < count:
                 chosen[name] = None
     return list(chosen)
@@ -67,10 +67,3 @@ def thumbnail(ref: ImageRef) -> str:
     stream = io.BytesIO()
     image.save(stream, "WEBP", quality=QUALITY, method=4)
     return "data:image/webp;base64," + base64.b64encode(stream.getvalue()).decode()
-
-
-def _images(record: Mapping[str, Any]) -> Iterator[str]:
-    """Name the image of a record; for a caption, its image and those that were found before it."""
-    yield str(record.get("image", record["id"]))
-    if record.get("query") == "text":
-        yield from map(str, record.get("top") or ())

@@ -6,11 +6,11 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from eyechart.io.files import cache_root
+from eyechart.io.files import NOTES, cache_root
 from eyechart.store.answers import Responses
 from eyechart.store.blobs import DAMAGED, PATTERN, LocalBlobs, open_blobs
 from eyechart.store.vectors import damage_of_part, store_place
@@ -37,8 +37,10 @@ LARGE = frozenset({EMBEDDINGS, RESPONSES, "datasets", "unpacked", "mteb"})
 """Kinds of which each folder is an item of its own; all others are one item."""
 
 
-_FINGERPRINT = re.compile("[0-9a-f]{32}")
-"""What tables are called. The store may be any folder: whatever else is in it is not ours."""
+_OURS = re.compile(
+    r"[0-9a-f]{32}|[0-9a-f]{32,64}\.(json|png|bin)|tags-.+\.json|clip_benchmark-.+\.whl|\.(tmp|removed)-.+"
+)
+"""What we call things. The cache and the store may be any folders: whatever else is in them is not ours."""
 
 
 @dataclass(frozen=True)
@@ -74,16 +76,22 @@ def _items(kind: str, models: Mapping[str, str]) -> Iterator[CacheItem]:
     root = _folder(kind)
     if root is None or not root.is_dir():
         return
+    found = _found(kind, root)
     if kind not in LARGE:
-        size, files = _size(root)
-        if files:
-            yield CacheItem(kind, "", root, size, files)
+        if found:
+            yield CacheItem(kind, "", root, *_size(found))
         return
-    for path in sorted(root.iterdir()):
-        ours = kind not in (EMBEDDINGS, RESPONSES) or (_FINGERPRINT.fullmatch(path.name) and path.is_dir())
-        if ours and not path.is_symlink():
-            size, files = _size(path) if path.is_dir() else (path.stat().st_size, 1)
-            yield CacheItem(kind, models.get(path.name, path.name), path, size, files)
+    for path in found:
+        yield CacheItem(kind, models.get(path.name, path.name), path, *_size([path]))
+
+
+def _found(kind: str, root: Path) -> list[Path]:
+    """List what is ours in the folder of a kind."""
+    if kind == "datasets":
+        found = (path.parent for path in sorted(root.glob(f"*/*/{NOTES}")))
+    else:
+        found = (path for path in sorted(root.iterdir()) if _OURS.fullmatch(path.name))
+    return [path for path in found if not path.is_symlink() and (path.is_dir() or kind not in LARGE)]
 
 
 def _folder(kind: str) -> Path | None:
@@ -94,23 +102,28 @@ def _folder(kind: str) -> Path | None:
     return found.folder if isinstance(found, LocalBlobs) else None
 
 
-def _size(folder: Path) -> tuple[int, int]:
-    size = files = 0
-    for where, _, names in os.walk(folder):
-        for name in names:
-            files += 1
-            size += (Path(where) / name).lstat().st_size
-    return size, files
+def _size(paths: Iterable[Path]) -> tuple[int, int]:
+    """Return bytes and number of all files."""
+    sizes = [file.lstat().st_size for path in paths for file in _files(path)]
+    return sum(sizes), len(sizes)
+
+
+def _files(path: Path) -> Iterator[Path]:
+    if not path.is_dir():
+        yield path
+    for where, _, names in os.walk(path):
+        yield from (Path(where) / name for name in names)
 
 
 def remove(item: CacheItem) -> None:
     """Remove an item. Other processes see it whole or not at all."""
-    aside = item.path.with_name(f".removed-{secrets.token_hex(4)}")
-    item.path.rename(aside)
-    if aside.is_dir():
-        shutil.rmtree(aside)
-    else:
-        aside.unlink()
+    for path in [item.path] if item.kind in LARGE else _found(item.kind, item.path):
+        aside = path.with_name(f".removed-{secrets.token_hex(4)}")
+        path.rename(aside)
+        if aside.is_dir():
+            shutil.rmtree(aside)
+        else:
+            aside.unlink()
 
 
 def verify(item: CacheItem) -> tuple[int, list[str]]:

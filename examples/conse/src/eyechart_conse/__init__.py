@@ -32,7 +32,7 @@ __all__ = ["NAMES", "ConseEncoder", "ConseFamily"]
 
 
 class ConseFamily:
-    """What ``--model_type conse`` stands for."""
+    """What ``--model-type conse`` stands for."""
 
     def check(self, spec: ModelSpec) -> None:  # noqa: ARG002 - there is one model, whatever it is called
         """Refuse to start when a package is missing, before anything is loaded."""

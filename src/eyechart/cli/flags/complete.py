@@ -16,6 +16,8 @@ INSTEAD = {
 }
 """What a setting of the command line replaces in a file besides itself: they say the same in other words."""
 
+NAMING = {"dataset": {"dataset"}, "model": {"model", "pretrained", "pretrained_model"}}
+"""The settings that name data and models."""
 PAIRS = ("model_option", "task_option")
 """KEY=VALUE: those of the command line are added to those of a file."""
 
@@ -32,9 +34,11 @@ def complete(parser: CommandParser, given: dict[str, Any]) -> dict[str, Any]:
     """
     words, file = given["targets"], given.get("config")
     if not words and not file:
+        _check_lists(given, given)
         return given
     below = _of_file(parser, file) if file else {}
     said = _of_words(words, given, given.get("catalogue") or below.get("catalogue") or []) if words else {}
+    _check_lists(given, {**below, **said, **given})
     if words and not {"dataset"} & {*said, *given, *below}:
         are = "is a model" if len(words) == 1 else "are models"
         raise UsageError(
@@ -62,6 +66,28 @@ def _of_words(words: list[str], given: dict[str, Any], catalogue: list[str]) -> 
                     advice="Name them all in one way.",
                 )
     return said
+
+
+def _check_lists(given: dict[str, Any], known: dict[str, Any]) -> None:
+    """Refuse a word that stands after a flag of several values, which took it, while a default stands for the word."""
+    missing = [kind for kind, names in NAMING.items() if not names & known.keys()]
+    behind = [
+        (name, str(value))
+        for name, values in given.items()
+        if isinstance(values, list) and name not in {"targets", *PAIRS}.union(*NAMING.values())
+        for value in values[1:]
+    ]
+    if not missing or not behind:
+        return
+    from eyechart.cli.flags.positions import kinds_of
+
+    for name, value in behind:
+        kind = next((kind for kind in kinds_of(value, given.get("catalogue") or []) if kind in missing), None)
+        if kind:
+            raise UsageError(
+                f"--{name.replace('_', '-')} takes several values, and took {value}, which is a {kind} by name.",
+                advice=f"Put {value} before the flags, or write --{kind} {value}.",
+            )
 
 
 def _of_file(parser: CommandParser, file: str) -> dict[str, Any]:

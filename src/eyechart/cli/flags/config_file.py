@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from eyechart.cli.flags.parser import CommandParser
+from eyechart.cli.flags.parser import LISTS, CommandParser
 from eyechart.errors import UsageError, unknown_name
 from eyechart.io.configs.files import PARSERS, read_file
 from eyechart.plan import TASK_FLAGS
@@ -17,8 +17,9 @@ OPTIONS = {"model_options": "model_option", "task_options": "task_option"}
 """Settings that are tables, as `Config` has them, and the flag with KEY=VALUE for each."""
 QUESTIONS = "questions"
 """A table of flags, as `Config` has it."""
+MODES = frozenset({"compile"})
+"""Switches for which a file may also have a word."""
 NOT_IN_FILES = frozenset({"help", "help_all", "config", "targets", "not", "negated"})
-_LISTS = (argparse.ONE_OR_MORE, argparse.ZERO_OR_MORE)
 
 
 def read_config(parser: CommandParser, file: str) -> dict[str, Any]:
@@ -33,12 +34,16 @@ def read_config(parser: CommandParser, file: str) -> dict[str, Any]:
         raise UsageError(f"{path} holds a list.", advice="It must hold the names of flags, each with its value.")
     words: list[str] = []
     as_they_are: dict[str, Any] = {}
+    seen: set[str] = set()
     flags = _flags(parser)
     for name, value in _settings(content):
         if name not in flags:
             raise unknown_name(f"setting in {path}", name, flags, advice="See eyechart eval --help-all")
         if value is None:
             continue
+        if flags[name].dest in seen - set(OPTIONS.values()):
+            raise UsageError(f"{path} sets {name!r} twice.", advice="It may stand there under two names.")
+        seen.add(flags[name].dest)
         said = _words(flags[name], name, value, path)
         if said is None:
             as_they_are[flags[name].dest] = value
@@ -73,12 +78,12 @@ def _settings(content: Mapping[Any, Any]) -> Iterator[tuple[str, Any]]:
 def _words(action: argparse.Action, name: str, value: Any, path: Path) -> list[str] | None:
     """Return the words that a setting stands for; None if no words can say it, and `Config` shall check it."""
     flag = action.option_strings[0]
-    if isinstance(value, Mapping) or (action.nargs == 0 and isinstance(value, str)):
+    if isinstance(value, Mapping) or (name in MODES and isinstance(value, str)):
         return None
     if action.nargs == 0:
         return _switch(action, name, value, path)
     if isinstance(value, list):
-        if action.nargs not in _LISTS:
+        if action.nargs not in LISTS:
             raise UsageError(f"{path}: {name} takes one value, not a list.")
         return [flag, *(str(_plain(item, action, name, path)) for item in value)] if value else []
     if value is False and not action.default:

@@ -186,6 +186,7 @@ def _where(parser: argparse.ArgumentParser) -> None:
     add = group.add_argument
     add(
         "--output",
+        "-o",
         default=LEFT_OPEN,
         help="result file, or folder if it ends with / or is one (default: results/); a template: {dataset}, "
         "{pretrained}, {model}, {language}, {task}",

@@ -11,6 +11,8 @@ from eyechart.errors import nearest
 from eyechart.io.terminal import visible, wrap, write_message
 from eyechart.io.translate import translate
 
+LISTS = (argparse.ONE_OR_MORE, argparse.ZERO_OR_MORE)
+"""Of arguments that take any number of words, up to the next flag."""
 Completion = Callable[["CommandParser", dict[str, Any]], dict[str, Any]]
 
 
@@ -31,7 +33,9 @@ class CommandParser(argparse.ArgumentParser):
         """Parse, and refuse what is not known here, where the names that it could be are known."""
         words = self._spelled(sys.argv[1:] if args is None else args)
         found, rest = super().parse_known_args(words, namespace)
-        unknown = [word for word in rest if word.startswith("-")]
+        end = rest.index("--") if "--" in rest else len(rest)
+        unknown = [word for word in rest[:end] if word.startswith("-")]
+        rest = [*rest[:end], *rest[end + 1 :]]
         if unknown:
             self.error(self._unknown(unknown[0].partition("=")[0]))
         if rest and not self.positions:
@@ -115,6 +119,15 @@ class CommandParser(argparse.ArgumentParser):
         near = nearest(flag.replace("_", "-"), names, count=1)
         return f"unknown flag {flag}" + (f"; did you mean {near[0]}?" if near else "")
 
+    def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
+        """Read a value; one that a list took by mistake may be a word of its own."""
+        try:
+            return super()._get_value(action, arg_string)
+        except argparse.ArgumentError as error:
+            if self.positions and not self._source and action.option_strings and action.nargs in LISTS:
+                error.message += f"; {action.option_strings[0]} takes several values: words stand before it"
+            raise
+
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """Refuse a value that is none of the choices, with the nearest ones."""
         if action.choices is None or value in action.choices:
@@ -182,7 +195,7 @@ class HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
         return translate(text)
 
     def _format_args(self, action: argparse.Action, default_metavar: str) -> str:
-        if action.nargs in (argparse.ONE_OR_MORE, argparse.ZERO_OR_MORE):
+        if action.nargs in LISTS:
             return "{} ...".format(*self._metavar_formatter(action, default_metavar)(1))
         return super()._format_args(action, default_metavar)
 

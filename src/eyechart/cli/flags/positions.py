@@ -8,11 +8,12 @@ from pathlib import Path
 from eyechart.datasets.catalogue import Catalogue, load_catalogue, user_files
 from eyechart.datasets.questions.reader import find_questions, question_names
 from eyechart.datasets.resolve import DEMO, TABLES, is_dataset, is_path, no_such_path
+from eyechart.demo import MODELS
 from eyechart.errors import UnknownNameError, UsageError, nearest
 from eyechart.models.folders import families_in
 from eyechart.models.model_collections import collection_names, expand_collection
 from eyechart.models.registry import FAMILIES, OWN_GENERATORS
-from eyechart.models.resolve import CHECKPOINTS, EMBEDDED, HUB_ID, PREFIXES, open_clip_names
+from eyechart.models.resolve import CHECKPOINTS, HUB_ID, PREFIXES, open_clip_names
 from eyechart.plugins import PYTHON
 
 BY_FLAGS = "Say which it is: --dataset {word} or --model {word}."
@@ -39,6 +40,12 @@ def sort_targets(words: Sequence[str], catalogue_files: Sequence[str] = ()) -> d
     return {kind: names for kind, names in sorted_words.items() if names}
 
 
+def kinds_of(word: str, catalogue_files: Sequence[str] = ()) -> list[str]:
+    """Return what a word is by name: ``dataset``, ``model``, both, or nothing."""
+    catalogue = load_catalogue(user_files(catalogue_files))
+    return ["dataset"] * _is_data(word, catalogue) + ["model"] * _is_model(word, catalogue)
+
+
 def _is_data(word: str, catalogue: Catalogue) -> bool:
     path = Path(word).expanduser()
     if is_dataset(word, catalogue) or word.startswith(PYTHON):
@@ -56,7 +63,7 @@ def _is_model(word: str, catalogue: Catalogue) -> bool:
         return True
     if path.is_file():
         return _is_model_file(path) or path.suffix.lower() == ".txt"  # a list of names, of either kind
-    if word.startswith((PYTHON, *PREFIXES)) or word == EMBEDDED or word in collection_names():
+    if word.startswith((PYTHON, *PREFIXES)) or word in MODELS or word in collection_names():
         return True
     name, colon, tag = word.partition(":")
     if colon and len(name) > 1 and tag and not tag.startswith("//"):
@@ -102,7 +109,7 @@ def _unknown(word: str, catalogue: Catalogue) -> UsageError:
     if is_path(word, catalogue):
         return no_such_path(word)
     here = [item.name for item in Path().iterdir()]
-    near = nearest(word, (*here, *DEMO, *catalogue.spellings(), *question_names(), EMBEDDED, *open_clip_names()))
+    near = nearest(word, (*here, *DEMO, *catalogue.spellings(), *question_names(), *MODELS, *open_clip_names()))
     hint = f"Did you mean {' or '.join(near)}? " if near else ""
     return UnknownNameError(
         f"{word!r} is no dataset, no model and no path that is known here.", advice=hint + BY_FLAGS.format(word=word)

@@ -31,6 +31,7 @@ MOST_DECODED = 2000
 MOST_SHOWN = 20
 FLAGS = (
     "split",
+    "task",
     "encoding",
     "image_column",
     "label_column",
@@ -58,7 +59,7 @@ def own_data(args: argparse.Namespace) -> Mapping[str, Any] | None:
         return None
     given = {name: value for name in FLAGS if (value := getattr(args, name))}
     config = make_config({"dataset": [args.name], "on_error": "skip", **given})
-    spec = dataset_spec(config, args.name, "en")
+    spec = dataset_spec(config, args.name, "en", task=config.task[0])
     splits = _splits(spec)
     if "split" not in given and splits and spec.split not in splits:
         given["split"] = next(iter(splits))
@@ -214,7 +215,7 @@ def _command(name: str, config: Config, given: Mapping[str, Any], *, broken: boo
     words: list[str] = ["eyechart", "eval", name]
     words += [GENERATOR if info.kind == "questions" else TEXTS if info.kind == "texts" else ENCODER]
     for flag in FLAGS:
-        value = given.get(flag, getattr(config, flag) if flag != "split" else None)
+        value = given.get(flag, getattr(config, flag) if flag not in ("split", "task") else None)
         if value:
             words += [f"--{flag.replace('_', '-')}", *([value] if isinstance(value, str) else value)]
     return shlex.join([*words, *(["--on-error", "skip"] if broken else [])])

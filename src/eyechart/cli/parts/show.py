@@ -72,14 +72,14 @@ def show_reports(reports: Sequence[JobReport], *, quiet: bool) -> None:
         for line in wrap(visible(translate(note)), width):
             console.print(line, style="yellow")
     outputs = dict.fromkeys(report.job.output for report in done if report.job)
-    write_message(f"{_where(list(outputs))} To see it: `{report_command(list(outputs))}`\n", sys.stderr)
+    write_message(f"{_where(list(outputs))}: `{report_command(list(outputs))}`\n", sys.stderr)
 
 
 def _where(outputs: Sequence[Path]) -> str:
     if len(outputs) == 1:
-        return f"The result is {outputs[0]}."
+        return f"The result is {outputs[0]}. To see it"
     folders = dict.fromkeys(f"{output.parent}/" for output in outputs)
-    return f"{len(outputs)} results are in {', '.join(folders)}."
+    return f"{len(outputs)} results are in {', '.join(folders)}. To see them"
 
 
 def report_command(outputs: Sequence[Path]) -> str:

@@ -11,11 +11,11 @@ from typing import Any
 from eyechart.cli import build, main_clip_benchmark, make_parser
 from eyechart.cli.flags.settings import settings_of
 from eyechart.compat.clip_benchmark.models import TYPE2FUNC
-from eyechart.config import make_config
+from eyechart.config import Config, make_config
 from eyechart.engine.ranks import rank_and_size
 from eyechart.io.progress import choose_progress
 from eyechart.models.towers.torch_tools import LOCAL_RANKS
-from eyechart.plan import plan_jobs
+from eyechart.plan import TASK_FLAGS, plan_jobs
 from eyechart.run import run_jobs
 from eyechart.session import Session
 
@@ -61,10 +61,11 @@ def run(args: Any) -> int:
     The first job that fails is raised as an error. Results are those of the command, in the same files.
     """
     flags = make_parser(PROGRAM, "eval").parse_args(["eval"])
-    for name, default in vars(flags).items():
+    for name in {**vars(flags), **dict.fromkeys((*Config.model_fields, *TASK_FLAGS))}:  # some are left open: --output
         given = getattr(args, name, None)
+        several = isinstance(getattr(flags, name, None), list) or name in LISTS
         if given is not None and name not in ("amp", "verbose"):
-            setattr(flags, name, _listed(given) if isinstance(default, list) or name in LISTS else given)
+            setattr(flags, name, _listed(given) if several else given)
     quiet = not getattr(args, "verbose", True)
     flags.no_amp = getattr(args, "amp", True) is False
     if flags.model_type in TYPE2FUNC and flags.model_type not in OWN_TYPES:

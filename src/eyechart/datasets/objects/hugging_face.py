@@ -3,64 +3,75 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from eyechart.datasets.objects.table import ObjectRow, ObjectRows
+from eyechart.datasets.table_columns import CAPTIONS, TableColumns
 from eyechart.errors import DataError, unknown_name
+from eyechart.types import Kind
 
 PLAIN = (str, int, float, bool)
 """What a further column may hold to become metadata of its sample."""
 
 
-def read_hugging_face(name: str, data: Any, image: str | None, label: str | None, caption: str | None) -> ObjectRows:
+def read_hugging_face(name: str, data: Any, columns: TableColumns, read_as: str = "") -> ObjectRows:
     """Choose the columns and read rows; images stay as they were saved, and no transform is applied.
 
     Args:
         name: What the dataset is called.
         data: A Dataset or IterableDataset.
-        image: Column of images; by default the only one.
-        label: Column of labels; by default the only one of class labels.
-        caption: Column of captions; by default the only one of texts, if there are no class labels.
+        columns: Those that the caller names. By default the only column of images; the only one of class labels, or
+            without one the only one of texts, which are captions.
+        read_as: What the task reads: class labels, or captions although there are labels.
     """
     from datasets import Image
 
     features: Mapping[str, Any] | None = data.features
     if features is None:
         raise DataError(f"{name} does not say what is in its columns.", advice="Give it features.")
-    for column in (image, label, caption):
-        if column is not None and column not in features:
+    for column in sorted(columns.used):
+        if column not in features:
             raise unknown_name(f"column of {name}", column, features)
-    image = image or _only(name, [key for key, kind in features.items() if _is(kind, "Image")], "images", "image")
-    target, kind = _target(name, features, label, caption)
+    found = [key for key, kind in features.items() if _is(kind, "Image")]
+    image = columns.image or _only(name, found, "images", "image")
+    chosen = _with_target(name, features, replace(columns, image=image), read_as)
     raw = data.with_format(None).cast_column(image, Image(decode=False))
 
     def rows() -> Iterator[ObjectRow]:
         for row in raw:
-            meta = {key: value for key, value in row.items() if key not in (image, target) and isinstance(value, PLAIN)}
-            yield ObjectRow(row[image], row[target], meta)
+            meta = {key: row[key] for key in row if key not in chosen.used and isinstance(row[key], PLAIN)}
+            target = row[chosen.label] if chosen.label else list(_texts(row, chosen.captions))
+            yield ObjectRow(row[image], target, meta, str(row[chosen.id]) if chosen.id else "")
 
-    if kind == "retrieval":
+    if chosen.captions:
         return ObjectRows("retrieval", rows)
-    feature = _inner(features[target])
-    names = getattr(feature, "names", None)
+    target, feature = chosen.label, _inner(features[chosen.label])
     several = feature is not features[target]
+    kind: Kind = "multilabel" if several else "classification"
+    names = getattr(feature, "names", None)
     if names is None and getattr(feature, "dtype", "") == "string":
-        found = {text for row in raw.select_columns([target]) for text in (row[target] if several else (row[target],))}
-        return ObjectRows("multilabel" if several else "classification", rows, tuple(sorted(found)), by_name=True)
-    return ObjectRows("multilabel" if several else "classification", rows, tuple(names or ()))
+        texts = {text for row in raw.select_columns([target]) for text in _texts(row, (target,))}
+        return ObjectRows(kind, rows, tuple(sorted(texts)), by_name=True)
+    return ObjectRows(kind, rows, tuple(names or ()))
 
 
-def _target(name: str, features: Mapping[str, Any], label: str | None, caption: str | None) -> tuple[str, str]:
-    """Return the column of labels or captions, and the kind of dataset that it makes."""
-    if label and caption:
-        raise DataError(f"{name}: labels or captions, which?", advice="Give label_column or caption_column, not both.")
-    if caption:
-        return caption, "retrieval"
-    labels = [label] if label else [key for key, kind in features.items() if _is(_inner(kind), "ClassLabel")]
-    if labels:
-        return _only(name, labels, "labels", "label"), "classification"
+def _texts(row: Mapping[str, Any], columns: Sequence[str]) -> Iterator[Any]:
+    """Yield what stands in some columns, one text or several in each."""
+    for column in columns:
+        yield from row[column] if isinstance(row[column], list) else (row[column],)
+
+
+def _with_target(name: str, features: Mapping[str, Any], columns: TableColumns, read_as: str) -> TableColumns:
+    """Find the column of labels or captions where none is named."""
+    if columns.label or columns.captions:
+        return columns
+    labels = [key for key, kind in features.items() if _is(_inner(kind), "ClassLabel")]
+    if labels and read_as != CAPTIONS:
+        return replace(columns, label=_only(name, labels, "labels", "label"))
     texts = [key for key, kind in features.items() if getattr(_inner(kind), "dtype", "") == "string"]
-    return _only(name, texts, "labels or captions", "caption"), "retrieval"
+    texts = [key for key in texts if key != columns.id]
+    return replace(columns, captions=(_only(name, texts, "class labels or captions", "label_column=... or caption"),))
 
 
 def _only(name: str, columns: Sequence[str], what: str, argument: str) -> str:

@@ -6,40 +6,33 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from eyechart.datasets.objects.table import ObjectRow, ObjectRows
+from eyechart.datasets.table_columns import TableColumns
 from eyechart.errors import DataError
 
 IMAGES, LABELS, CAPTIONS = ("image", "img", "jpg", "png"), ("label", "target", "cls"), ("captions", "caption", "text")
 """Usual keys of items that are dicts."""
 
 
-def read_iterable(
-    name: str,
-    data: Any,
-    image: str | None = None,
-    label: str | None = None,
-    caption: str | None = None,
-    *,
-    classnames: Sequence[str] = (),
-) -> ObjectRows:
+def read_iterable(name: str, data: Any, columns: TableColumns, *, classnames: Sequence[str] = ()) -> ObjectRows:
     """Look at the first item to find out what the others are.
 
     Args:
         name: What the dataset is called.
         data: Something with ``__len__`` and ``__getitem__``, or that can be iterated over again and again.
-        image: Key of the image, in items that are dicts.
-        label: Key of the label.
-        caption: Key of the captions.
+        columns: Keys of image, label or captions, in items that are dicts; by default the usual ones.
         classnames: Names of the classes; by default the ``classes`` of the dataset.
     """
-    if not hasattr(data, "__getitem__") and iter(data) is data:
+    if hasattr(data, "to_dict") and hasattr(data, "columns"):  # a table of pandas, whose items are its columns
+        data = data.to_dict("records")
+    if not hasattr(data, "__len__") and iter(data) is iter(data):
         raise DataError(f"{name} can be read only once.", advice="Make a list of it: data are read more than once.")
     first = next(_items(data), None)
     if first is None:
         raise DataError(f"{name} is empty.")
     if isinstance(first, Mapping):
         keys: tuple[Any, Any] = (
-            _key(name, first, image, IMAGES),
-            _key(name, first, label or caption, (*LABELS, *CAPTIONS)),
+            _key(name, first, columns.image, IMAGES),
+            _key(name, first, columns.label or "".join(columns.captions[:1]), (*LABELS, *CAPTIONS)),
         )
     elif isinstance(first, list | tuple) and len(first) >= 2:
         keys = (0, 1)
@@ -60,6 +53,13 @@ def read_iterable(
     return ObjectRows("classification", rows, tuple(classnames) or _classes(name, data))
 
 
+def is_item(thing: Any) -> bool:
+    """Tell whether it is an item, and not a dataset: a pair, or a dict with an image in it."""
+    if isinstance(thing, Mapping):
+        return any(key in thing for key in IMAGES)
+    return isinstance(thing, list | tuple) and not (thing and isinstance(thing[0], list | tuple))
+
+
 def _items(data: Any) -> Iterator[Any]:
     """Yield the items; a dataset with numbers may have no end for whoever only iterates."""
     if hasattr(data, "__len__") and hasattr(data, "__getitem__"):
@@ -67,8 +67,8 @@ def _items(data: Any) -> Iterator[Any]:
     return iter(data)
 
 
-def _key(name: str, item: Mapping[str, Any], wanted: str | None, usual: Sequence[str]) -> str:
-    found = wanted if wanted is not None else next((key for key in usual if key in item), None)
+def _key(name: str, item: Mapping[str, Any], wanted: str, usual: Sequence[str]) -> str:
+    found = wanted or next((key for key in usual if key in item), None)
     if found not in item:
         raise DataError(
             f"{name}: its items have {', '.join(map(str, item))}.",

@@ -11,6 +11,7 @@ from eyechart.datasets.objects.hugging_face import read_hugging_face
 from eyechart.datasets.objects.iterables import read_iterable
 from eyechart.datasets.objects.lists import FIELDS, read_lists
 from eyechart.datasets.objects.table import ObjectDataset, ObjectRows, make_dataset
+from eyechart.datasets.table_columns import READ_AS, TableColumns
 from eyechart.errors import DataError, UsageError
 from eyechart.types import DatasetSpec
 
@@ -26,9 +27,6 @@ class DataParts:
     """A dataset as it was handed over, with what the caller says of it."""
 
     data: Any
-    image_column: str | None = None
-    label_column: str | None = None
-    caption_column: str | None = None
     classnames: tuple[str, ...] = ()
     templates: tuple[str, ...] = ()
 
@@ -39,21 +37,33 @@ def open_object(spec: DatasetSpec) -> ObjectDataset:
     if given is None:
         raise UsageError(f"{spec.name} is no object that was handed over.")
     parts: DataParts = given.thing if isinstance(given.thing, DataParts) else DataParts(given.thing)
-    rows = read_rows(spec.name, _split_of(spec, parts.data), parts)
+    rows = read_rows(spec, _split_of(spec, parts.data), parts)
     named = replace(rows, classnames=parts.classnames or rows.classnames, templates=parts.templates or rows.templates)
     return make_dataset(spec, named, given.kind, given.token)
 
 
-def read_rows(name: str, data: Any, parts: DataParts) -> ObjectRows:
+def read_rows(spec: DatasetSpec, data: Any, parts: DataParts) -> ObjectRows:
     """Find out what a dataset is, and how its rows are read."""
-    columns = (parts.image_column, parts.label_column, parts.caption_column)
+    name, columns = spec.name, _columns(spec)
     if is_hugging_face(data):
-        return read_hugging_face(name, data, *columns)
+        return read_hugging_face(name, data, columns, spec.options.get(READ_AS, ""))
     if isinstance(data, Mapping):
+        if columns.used:
+            named = ", ".join(sorted(columns.used))
+            raise UsageError(f"{name} is a dict of lists, which has no columns {named}.", advice=ACCEPTED)
         return read_lists(name, data)
     if hasattr(data, "__getitem__") or hasattr(data, "__iter__"):
-        return read_iterable(name, data, *columns, classnames=parts.classnames)
+        return read_iterable(name, data, columns, classnames=parts.classnames)
     raise DataError(f"{name}: a {type(data).__name__} is no dataset.", advice=ACCEPTED)
+
+
+def _columns(spec: DatasetSpec) -> TableColumns:
+    """Return the columns that the caller names; empty for what is to be found out."""
+    image, label, key = (spec.options.get(f"{what}_column", "") for what in ("image", "label", "id"))
+    captions = tuple(spec.options.get("caption_column", ()))
+    if label and captions:
+        raise UsageError(f"{spec.name}: labels or captions, which?", advice="Give --label_column or --caption_column.")
+    return TableColumns(image, label, captions, key)
 
 
 def is_hugging_face(thing: Any) -> bool:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import prod
 from typing import Any
 
 from eyechart.datasets.classes import DEFAULT_TEMPLATES, ClassTexts, class_info, read_class_texts
 from eyechart.datasets.content import digest_info
 from eyechart.datasets.objects.pixels import image_of
 from eyechart.datasets.rows import describe
+from eyechart.datasets.text_lists import as_names
 from eyechart.errors import DataError
 from eyechart.types import DatasetInfo, DatasetSpec, Kind, Sample, digest_json
 
@@ -66,7 +68,9 @@ class ObjectShard:
         numbers = {text: number for number, text in enumerate(source.classnames)}
         for position, row in enumerate(source.rows()):
             sample = Sample(row.id or str(position), image_of(row.image, f"{name}[{position}]"), meta=row.meta)
-            yield replace(sample, **_target(source, row.target, numbers, f"{name}[{position}]"))
+            target = _target(source, row.target, numbers, f"{name}[{position}]")
+            _check_range(target, len(self.dataset.info.classnames), f"{name}[{position}]")
+            yield replace(sample, **target)
 
 
 def make_dataset(spec: DatasetSpec, source: ObjectRows, kind: str, token: str) -> ObjectDataset:
@@ -74,7 +78,9 @@ def make_dataset(spec: DatasetSpec, source: ObjectRows, kind: str, token: str) -
     where = f"object of {kind}"
     if source.kind in ("retrieval", "images"):
         return ObjectDataset(describe(spec, source.kind, where), source, token)
-    read = read_class_texts(None, replace(spec, language="en"), source.classnames)
+    blank = bool(spec.options.get("allow_blank_classnames"))
+    names = as_names(list(source.classnames), spec.name, allow_blank=blank)
+    read = read_class_texts(None, replace(spec, language="en"), names)
     texts = replace(read, templates=source.templates, notes=()) if source.templates else read
     # Nobody but the caller knows in which language his names are.
     templates = texts.templates or DEFAULT_TEMPLATES
@@ -90,11 +96,24 @@ def _target(source: ObjectRows, target: Any, numbers: Mapping[str, int], where: 
         return {"texts": _captions(target, where)}
     labels = _listed(target) if source.kind == "multilabel" else [target]
     found = tuple(_label(label, numbers if source.by_name else None, where) for label in labels)
+    if len(set(found)) < len(found):
+        raise DataError(
+            f"{where}: its labels {labels!r:.60} name a class twice.", advice="Each is the number of a class."
+        )
     return {"labels": found} if source.kind == "multilabel" else {"label": found[0]}
 
 
+def _check_range(target: Mapping[str, Any], count: int, where: str) -> None:
+    for label in target.get("labels", [target.get("label", 0)]):
+        if label < 0 or (count and label >= count):
+            raise DataError(
+                f"{where} has label {label}, but there are {count} class names (0 to {count - 1}).",
+                advice="classnames has a name for each label, in their order; leave images without a label out.",
+            )
+
+
 def _captions(target: Any, where: str) -> tuple[str, ...]:
-    texts = [target] if isinstance(target, str) else _listed(target)
+    texts = [target] if isinstance(target, str) or not hasattr(target, "__iter__") else _listed(target)
     if not all(isinstance(text, str) for text in texts):
         raise DataError(f"{where}: its captions are no texts.", advice="Each image has a caption, or a list of them.")
     return tuple(texts)
@@ -109,7 +128,7 @@ def _label(label: Any, numbers: Mapping[str, int] | None, where: str) -> int:
         if label not in numbers:
             raise DataError(f"{where}: there is no class {label!r}.", advice="Its label is not among the classnames.")
         return numbers[label]
-    value = label.item() if hasattr(label, "item") else label
+    value = label.item() if prod(getattr(label, "shape", (0,))) == 1 else label
     if isinstance(value, bool) or not isinstance(value, int):
         raise DataError(f"{where}: {label!r:.60} is no label.", advice="A label is the number of a class.")
     return value

@@ -15,15 +15,12 @@ from eyechart.datasets.remote.errors import no_dataset, not_cached, redacted
 from eyechart.datasets.wds.tarshard import check_whole
 from eyechart.errors import DataError
 from eyechart.io.digests import digest_bytes, file_digest
-from eyechart.io.files import write_atomic
+from eyechart.io.files import NOTES, write_atomic
 from eyechart.io.progress import NoProgress, Progress
 from eyechart.io.untrusted import DAMAGED
 
 if TYPE_CHECKING:
     import httpx2
-
-NOTES = ".eyechart"
-"""A folder in the mirror with a note for each file that was asked for: what is known of it, null if there is none."""
 
 
 @dataclass(frozen=True)

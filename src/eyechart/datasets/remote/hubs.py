@@ -14,11 +14,8 @@ from eyechart.datasets.remote.files import beyond
 from eyechart.datasets.wds.tarshard import check_whole
 from eyechart.errors import DataError
 from eyechart.io.digests import file_digest
-from eyechart.io.files import write_atomic
+from eyechart.io.files import NOTES, write_atomic
 from eyechart.io.progress import Bar, NoProgress, Progress
-
-NOTES = ".eyechart"
-"""A folder in the mirror with version and digest of each file that was fetched and checked."""
 
 
 @dataclass(frozen=True)

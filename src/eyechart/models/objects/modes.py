@@ -3,36 +3,63 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+import threading
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from types import FunctionType, ModuleType
 from typing import Any
 
 from eyechart.models.objects.parts import ModelParts
 
+DEEP = 4
+"""How far modules are looked for: attributes of attributes, lists in dicts."""
+_lock = threading.Lock()
+_measured: dict[int, tuple[Any, int, bool]] = {}
+"""Modules that are measured now: in how many calls, and whether they were in training mode before the first."""
+
 
 @contextmanager
 def evaluation_mode(things: Iterable[Any]) -> Iterator[None]:
-    """Switch dropout and the like off in all torch modules among some objects, and back at the end."""
-    roots = [module for thing in things for module in _roots(thing)]
-    before = [(module, module.training) for root in roots for module in root.modules()]
-    try:
+    """Switch dropout and the like off in all torch modules among some objects, and back at the end.
+
+    A module that several threads measure goes back when the last of them has done.
+    """
+    roots = list(_roots([thing.model if isinstance(thing, ModelParts) else thing for thing in things]))
+    modules = {id(module): module for root in roots for module in root.modules()}
+    with _lock:
+        for key, module in modules.items():
+            _, calls, training = _measured.get(key, (module, 0, module.training))
+            _measured[key] = (module, calls + 1, training)
         for root in roots:
             root.eval()
+    try:
         yield
     finally:
-        for module, training in before:
-            module.training = training
+        with _lock:
+            for key, module in modules.items():
+                _, calls, training = _measured.pop(key)
+                if calls > 1:
+                    _measured[key] = (module, calls - 1, training)
+                else:
+                    module.training = training
 
 
-def _roots(thing: Any) -> Iterator[Any]:
-    """Yield the torch modules of an object: itself, or those in its attributes."""
-    if isinstance(thing, ModelParts):
-        thing = thing.model
-    for part in thing if isinstance(thing, tuple) else (thing,):
-        inside = vars(part).values() if hasattr(part, "__dict__") and not _is_module(part) else ()
-        yield from filter(_is_module, (part, *inside))
-
-
-def _is_module(thing: Any) -> bool:
+def _roots(things: list[Any]) -> Iterator[Any]:
+    """Yield the torch modules among objects and in what they hold."""
     torch: Any = sys.modules.get("torch")
-    return torch is not None and isinstance(thing, torch.nn.Module)
+    seen: dict[int, Any] = {}
+    for _ in range(DEEP if torch is not None else 0):
+        new = [thing for thing in things if id(thing) not in seen]
+        seen |= {id(thing): thing for thing in new}
+        yield from (thing for thing in new if isinstance(thing, torch.nn.Module))
+        things = [part for thing in new if not isinstance(thing, torch.nn.Module) for part in _held(thing)]
+
+
+def _held(thing: Any) -> Iterator[Any]:
+    if isinstance(thing, list | tuple | set):
+        yield from thing
+    elif isinstance(thing, Mapping):
+        yield from thing.values()
+    elif hasattr(thing, "__dict__") and not isinstance(thing, type | ModuleType | FunctionType):
+        for owner in (thing, *type(thing).__mro__):
+            yield from vars(owner).values() if hasattr(owner, "__dict__") else ()

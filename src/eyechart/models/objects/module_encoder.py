@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from eyechart.errors import ModelError
+from eyechart.errors import ModelError, first_line
 from eyechart.models.encoders.behaviour import behaviour
 from eyechart.models.encoders.open_clip_texts import count_tokens
 from eyechart.models.encoders.own import as_vectors
@@ -100,15 +100,24 @@ class ModuleEncoder:
 
     def _tokens(self, texts: list[str]) -> Any:
         """Return a tensor, or tensors by name if ``encode_text`` takes them so."""
-        import torch
-
         takes_options = hasattr(self.tokenizer, "pad_token_id") or hasattr(self.tokenizer, "image_processor")
         options = {"padding": True, "truncation": True, "return_tensors": "pt"} if takes_options else {}
         tokens = self.tokenizer(text=texts, **options) if options else self.tokenizer(texts)
         if isinstance(tokens, Mapping) or hasattr(tokens, "input_ids"):
-            placed = {name: value.to(self.device) for name, value in tokens.items()}
+            placed = {name: self._placed(value) for name, value in tokens.items()}
             return placed if _takes_names(self.model.encode_text) else placed["input_ids"]
-        return (tokens if hasattr(tokens, "to") else torch.as_tensor(np.asarray(tokens))).to(self.device)
+        return self._placed(tokens)
+
+    def _placed(self, tokens: Any) -> Any:
+        import torch
+
+        try:
+            return (tokens if hasattr(tokens, "to") else torch.as_tensor(np.asarray(tokens))).to(self.device)
+        except (TypeError, ValueError) as error:
+            raise ModelError(
+                f"The tokenizer of {self.name} gives no tensor ({first_line(error)}).",
+                advice="It must give as many tokens for each text: let it pad and cut them.",
+            ) from error
 
     def _vectors(self, method: str, output: Any, count: int) -> Vectors:
         return as_vectors(features(output), count, f"{self.name}.{method}")

@@ -19,8 +19,11 @@ ACCEPTED = (
     "with encode_image and encode_text, a model of transformers or sentence-transformers, or a tuple "
     "(model, preprocess, tokenizer)."
 )
-PREPROCESS = ("preprocess", "preprocess_val", "image_transform", "val_transform", "transform")
-TOKENIZER = ("tokenizer", "tokenize")
+PREPROCESS = (
+    *("preprocess", "preprocess_val", "image_transform", "val_transform", "transform"),
+    *("image_processor", "processor"),
+)
+TOKENIZER = ("tokenizer", "tokenize", "processor")
 """Where modules keep them."""
 
 
@@ -48,6 +51,9 @@ def parts_of(thing: Any) -> ModelParts:
         own = _sorted_out(parts.model)
         named = {key: value for key in ("preprocess", "tokenizer", "processor") if (value := getattr(parts, key))}
         parts = replace(own, **named)
+    if isinstance(parts.model, type):
+        name = parts.model.__name__
+        raise ModelError(f"{name} is a class.", advice=f"Give an object of it: {name}(...).")
     if not is_model(parts.model):
         raise ModelError(f"{_named(parts.model)} is no model.", advice=ACCEPTED)
     return parts

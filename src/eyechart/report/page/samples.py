@@ -13,6 +13,7 @@ from eyechart.report.means import rows_of
 from eyechart.report.page.limits import Limits, cut, is_thumbnail, rounded
 from eyechart.report.records import NO_VALUE, Floats, Ints, RecordColumns
 from eyechart.results import Result
+from eyechart.results.mistakes import images_of
 from eyechart.types import MeanOf, RecordForm
 
 
@@ -76,6 +77,15 @@ class Samples:
             wrong = [self.of(model, "rank") != 1 for model in self.columns]
         return np.asarray(np.sum(wrong, axis=0), np.int64)
 
+    def places_among_the_worst(self) -> Ints:
+        """Return the place of each sample, and of each image that shows it, among the worst mistakes of any model."""
+        places: dict[str, int] = {}
+        for part in self.columns.values():
+            for place, (row, record) in enumerate(part.worst.items()):
+                for name in (part.ids[row], *images_of(record)):
+                    places[name] = min(place, places.get(name, place))
+        return np.array([places.get(name, len(self.ids)) for name in self.ids], np.int64)
+
 
 @dataclass(frozen=True)
 class _Listing:
@@ -90,10 +100,10 @@ class _Listing:
 
 
 def list_samples(samples: Samples, limits: Limits) -> dict[str, Any]:
-    """List samples for looking at; when there is no room for all, the most missed ones."""
-    misses = samples.misses()
+    """List samples for looking at; when there is no room for all, the most missed ones, and of those the worst."""
+    misses, worst = samples.misses(), samples.places_among_the_worst()
     limit = limits.questions if samples.form == "question" else limits.samples
-    chosen = np.sort(np.argsort(-misses, kind="stable")[:limit])
+    chosen = np.sort(np.lexsort((worst, -misses))[:limit])
     place = {samples.ids[i]: number for number, i in enumerate(chosen)}
     listing = _Listing(samples, chosen, place, limits)
     listed: dict[str, Any] = {
@@ -102,7 +112,7 @@ def list_samples(samples: Samples, limits: Limits) -> dict[str, Any]:
         "models": list(samples.columns),
     }
     listed |= _FORMS[samples.form](listing)
-    listed["thumbnails"] = _thumbnails(listing, misses)
+    listed["thumbnails"] = _thumbnails(listing, misses, worst)
     return listed
 
 
@@ -212,8 +222,8 @@ def _details(
     return found
 
 
-def _thumbnails(listing: _Listing, misses: Ints) -> dict[int, str]:
-    """Take thumbnails of the most missed samples, as long as there is room."""
+def _thumbnails(listing: _Listing, misses: Ints, worst: Ints) -> dict[int, str]:
+    """Take thumbnails of the worst mistakes of each model in turn, as long as there is room."""
     limits, chosen = listing.limits, listing.chosen
     found: dict[int, str] = {}
     for part in listing.samples.columns.values():
@@ -222,7 +232,7 @@ def _thumbnails(listing: _Listing, misses: Ints) -> dict[int, str]:
             if number is not None and is_thumbnail(thumbnail):
                 found.setdefault(number, thumbnail)
     kept: dict[int, str] = {}
-    for number in sorted(found, key=lambda number: (-int(misses[chosen[number]]), number))[: limits.images]:
+    for number in sorted(found, key=lambda n: (int(worst[chosen[n]]), -int(misses[chosen[n]]), n))[: limits.images]:
         limits.image_bytes -= len(found[number])
         if limits.image_bytes < 0:
             break

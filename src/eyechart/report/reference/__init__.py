@@ -1,7 +1,7 @@
 """Published numbers, shown beside one's own: results as they were printed, and the tables they were printed in."""
 
 from eyechart.report.reference.publication import Publication, load_publication, load_reference, names
-from eyechart.report.reference.tables import PublishedTable, published_tables
+from eyechart.report.reference.tables import PublishedTable, published_tables, why_not_beside
 
 __all__ = [
     "Publication",
@@ -10,4 +10,5 @@ __all__ = [
     "load_reference",
     "names",
     "published_tables",
+    "why_not_beside",
 ]

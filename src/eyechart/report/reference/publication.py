@@ -38,6 +38,10 @@ class Publication:
     found: tuple[Found, ...]
     tables: tuple[dict[str, Any], ...]
 
+    def holds(self, item: Found) -> bool:
+        """Tell whether a result is one of these; a folder of one's own may have their name."""
+        return item.origin == PUBLISHED and item.argument == self.name
+
 
 def names() -> list[str]:
     """List the sets of published numbers that ship with the package."""

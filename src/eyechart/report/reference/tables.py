@@ -7,9 +7,13 @@ from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
+from eyechart.benchmarks import benchmark_name
+from eyechart.report.load import PUBLISHED
+from eyechart.report.pairing import differences
 from eyechart.report.reference.publication import load_publication
 from eyechart.report.table import Column, ResultTable, benchmark_of
 from eyechart.results import Result
+from eyechart.results.numbers import is_fraction
 
 
 @dataclass(frozen=True)
@@ -27,6 +31,8 @@ class PublishedTable:
 
 
 Numbers = Sequence[Decimal | None]
+_Places = dict[tuple[str, str], dict[int, Result]]
+"""(dataset, language) -> its benchmarks in the publication, by task, each with one of the published results."""
 
 
 def published_tables(name: str, table: ResultTable) -> list[PublishedTable]:
@@ -34,15 +40,32 @@ def published_tables(name: str, table: ResultTable) -> list[PublishedTable]:
 
     Derived columns follow the publication: averages of the printed, rounded numbers.
     """
-    places: dict[tuple[str, str], list[int]] = {}
-    for b, benchmark in enumerate(table.benchmarks):
-        places.setdefault((benchmark.dataset, benchmark.language), []).append(b)
-    return [_rebuild(spec, table, places) for spec in load_publication(name).tables]
+    publication, places = load_publication(name), _Places()
+    for (_, b), item in table.cells.items():
+        if publication.holds(item):
+            benchmark = table.benchmarks[b]
+            places.setdefault((benchmark.dataset, benchmark.language), {})[b] = item.result
+    return [_rebuild(spec, table, places) for spec in publication.tables]
 
 
-def _rebuild(
-    spec: Mapping[str, Any], table: ResultTable, places: Mapping[tuple[str, str], list[int]]
-) -> PublishedTable:
+def why_not_beside(table: ResultTable, b: int, mine: Result, theirs: Result) -> str:
+    """Say why a number cannot stand beside a published one: other samples, not all of them, or another scale."""
+    benchmark, listed = table.benchmarks[b], mine.counts.get("listed")
+    other = [aspect for aspect in differences(mine, theirs) if aspect in ("dataset", "split", "samples")]
+    if other:
+        return f"other {', '.join(other)}"
+    if listed and benchmark_name(mine.dataset, samples=listed, language=benchmark.language) != benchmark.dataset:
+        return f"{listed} samples are not the benchmark's"
+    if any(is_fraction(theirs.values[name]) and not is_fraction(mine.values[name]) for name in _shared(mine, theirs)):
+        return "not a fraction: per cent are divided by 100"
+    return ""
+
+
+def _shared(mine: Result, theirs: Result) -> set[str]:
+    return set(mine.values).intersection(theirs.values)
+
+
+def _rebuild(spec: Mapping[str, Any], table: ResultTable, places: _Places) -> PublishedTable:
     digits = Decimal(1).scaleb(-spec["digits"])
     columns = [_column(part, table, places) for part in spec["columns"]]
     rows = []
@@ -62,12 +85,16 @@ def _rebuild(
     )
 
 
-def _column(part: Mapping[str, str], table: ResultTable, places: Mapping[tuple[str, str], list[int]]) -> Sequence[Any]:
-    """Return the values of a published column: the metric of that name that the dataset has in that language."""
+def _column(part: Mapping[str, str], table: ResultTable, places: _Places) -> Sequence[Any]:
+    """Return the values of a published column, where they can stand beside what was published."""
     wanted = benchmark_of(Result(part["dataset"], "", "", "", part["language"], {}))
-    for b in places.get((wanted.dataset, wanted.language), ()):
-        if part["metric"] in table.metrics_of(b):
-            return table.values(Column(b, part["metric"]))
+    for b, theirs in places.get((wanted.dataset, wanted.language), {}).items():
+        if part["metric"] in theirs.values:
+            values = table.values(Column(b, part["metric"]))
+            for m, result in table.by_benchmark[b].items():
+                if table.models[m].origin != PUBLISHED and why_not_beside(table, b, result, theirs):
+                    values[m] = None
+            return values
     return [None] * len(table.models)
 
 

@@ -1,16 +1,17 @@
 // The most confident mistakes of each benchmark as images, under the first table: what the numbers look like.
 
-const STRIPS = 12; // benchmarks that are shown; the others are a click away
+const STRIPS = 4; // benchmarks that are shown at once; the others unfold
 const STRIP_IMAGES = 12;
 
 function mistakesSection() {
-  const shown = BENCHMARKS.map((benchmark, b) => ({ benchmark, b })).filter(({ benchmark }) => benchmark.images > 0).slice(0, STRIPS);
+  const shown = BENCHMARKS.map((benchmark, b) => ({ benchmark, b })).filter(({ benchmark }) => benchmark.images > 0);
   if (!shown.length) return null;
   return h(
     "section",
     { class: "mistakes", "aria-labelledby": "mistakes-title" },
     h("h2", { id: "mistakes-title" }, t("Most confident mistakes")),
-    shown.map(({ b }) => mistakeStrip(b)),
+    shown.slice(0, STRIPS).map(({ b }) => mistakeStrip(b)),
+    shown.length > STRIPS && h("details", { class: "more" }, h("summary", {}, t("{n} more benchmarks", { n: shown.length - STRIPS })), shown.slice(STRIPS).map(({ b }) => mistakeStrip(b))),
   );
 }
 

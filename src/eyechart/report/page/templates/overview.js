@@ -3,12 +3,12 @@
 function overview(main) {
   const results = DATA.results.length;
   if (!results) {
-    replace(main, h("h1", {}, data(DATA.title)), h("p", { class: "empty" }, t("No results yet.")));
+    replace(main, h("h1", {}, data(pageTitle())), h("p", { class: "empty" }, t("No results yet.")));
     return;
   }
   replace(
     main,
-    h("h1", {}, data(DATA.title)),
+    h("h1", {}, data(pageTitle())),
     h("p", { class: "lead" }, t("{models}, {benchmarks}, {results}.", { models: count(MODELS.length, "model"), benchmarks: count(BENCHMARKS.length, "benchmark"), results: count(results, "result") })),
     notices(),
     h("section", { "aria-labelledby": "matrix-title" }, h("h2", { id: "matrix-title", class: "offscreen" }, t("Results")), controls(), h("div", { id: "matrix" })),

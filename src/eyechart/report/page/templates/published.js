@@ -1,5 +1,6 @@
 // Published tables with one's own rows in them, and where one's own models stand among the published ones.
 
+const ROUNDED = 5000; // published sizes are rounded to 0.01 million parameters
 const MANY_ROWS = 20; // a table of more is shown alone, with tools to find one's way in it
 
 async function publishedView(main) {
@@ -57,7 +58,7 @@ function smallTable(published, table) {
       h(
         "table",
         { class: "plain-table numbers published" },
-        h("thead", {}, groupRow(table, 1), h("tr", {}, h("th", { scope: "col" }, t("Model")), table.header.map((label, c) => h("th", { scope: "col", title: table.metrics[c] || null }, label)))),
+        h("thead", {}, groupRow(table, 1), h("tr", {}, h("th", { scope: "col" }, t("Model")), table.header.map((label, c) => h("th", { scope: "col", title: table.metrics[c] || null }, told(label))))),
         h("tbody", {}, table.rows.map(([m, cells]) => h("tr", { class: isOwn(published.models[m]) ? "own" : "" }, rowHead(published.models[m]), cells.map((cell) => h("td", {}, cell || "–"))))),
       ),
     ),
@@ -71,7 +72,11 @@ function largeTables(published, tables) {
   const target = h("div", {});
   const sizes = published.models.filter((model) => isOwn(model) && model.parameters).map((model) => model.parameters);
   const view = { table: tables[0], query: "", most: 0, rows: [] };
-  const draw = () => drawLarge(target, published, view);
+  const mine = button(t("Show mine"), () => showMine(view));
+  const draw = () => {
+    drawLarge(target, published, view);
+    mine.disabled = !view.rows.some((row) => isOwn(row.model));
+  };
   const narrow = () => narrowLarge(target, published, view);
   const chooser = select(t("Table"), tables.map((table, i) => [i, `${table.reference}: ${table.title}`]), 0, (value) => {
     view.table = tables[Number(value)];
@@ -89,7 +94,7 @@ function largeTables(published, tables) {
       chooser,
       search(t("Filter models"), "", (query) => narrow(Object.assign(view, { query }))),
       sizes.length > 0 && h("div", { class: "checks" }, checkbox(t("At most my size"), false, (on) => narrow(Object.assign(view, { most: on ? Math.max(...sizes) : 0 })))),
-      published.models.some(isOwn) && button(t("Show mine"), () => showMine(view)),
+      published.models.some(isOwn) && mine,
       copyMenu(() => gridOf(published, view.table, view.rows.filter((row) => !row.node.hidden).map((row) => [row.m, row.cells]))),
     ),
     target,
@@ -112,7 +117,7 @@ function drawLarge(target, published, view) {
     const node = h("tr", { class: isOwn(model) ? "own" : "" }, rowHead(model, true), texts.map((cell) => h("td", {}, cell || "–")));
     return { m, model, cells, node, numbers: texts.map((cell) => (cell === "" ? null : Number(cell))) };
   });
-  const heads = [...SIZES.map(([, label]) => [t(label), ""]), ...order.map((c) => [table.header[c], table.metrics[c]])];
+  const heads = [...SIZES.map(([, label]) => [t(label), ""]), ...order.map((c) => [told(table.header[c]), table.metrics[c]])];
   view.heads = [[t("Model"), ""], ...heads].map(([label, metric], i) => largeHead(label, metric, () => sortLarge(view, i - 1)));
   view.body = h("tbody", {});
   const grouped = { ...table, groups: order.map((c) => table.groups[c]) };
@@ -179,7 +184,7 @@ function sortLarge(view, c) {
 function narrowLarge(target, published, view) {
   const words = wordsOf(view.query);
   for (const { model, node } of view.rows) {
-    const fits = words.every((one) => model.label.toLowerCase().includes(one)) && (!view.most || (model.parameters && model.parameters <= view.most * 1.0005));
+    const fits = words.every((one) => model.label.toLowerCase().includes(one)) && (!view.most || (model.parameters && model.parameters <= view.most + ROUNDED));
     node.hidden = !isOwn(model) && !fits;
   }
   const shown = view.rows.filter((row) => !row.node.hidden).length;

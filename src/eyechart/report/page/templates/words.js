@@ -60,8 +60,15 @@ function count(value, noun) {
   return t(`{n} ${noun}s`, { n: value.toLocaleString("en") });
 }
 
+// The title that a page has by default is ours; any other is data.
+function pageTitle() {
+  const ours = word("Eyechart report");
+  return DATA.title === ours ? t(ours) : DATA.title;
+}
+
 function applyLanguage() {
   document.documentElement.lang = LANGUAGES[STATE.language].code;
+  document.title = pageTitle();
   document.getElementById("skip").textContent = t("Skip to the content");
   document.getElementById("nav").setAttribute("aria-label", t("Views"));
 }

@@ -1,0 +1,127 @@
+"""Parts of the speed comparison that need no peer: ranking, learning, intervals, reports, and how they grow."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from growth_plot import growth_plot
+from peer import FOLDER, Cost, run
+from report_scale import BENCHMARKS, MODELS, write_results
+
+HERE = Path(__file__).parent
+Row = dict[str, object]
+Part = Callable[[float, int], list[Row]]
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
+MOST_GROWTH = 1.1
+
+
+def alone(name: str) -> Part:
+    """Run a part of `sides/alone.py`: both sides in turn in one process."""
+
+    def part(scale: float, rounds: int) -> list[Row]:
+        command = [sys.executable, str(HERE / "sides" / "alone.py"), name, str(scale), str(rounds)]
+        return [_compared(row) for row in _printed(command)]
+
+    return part
+
+
+def _compared(row: dict[str, float]) -> Row:
+    value = f"{row['ours']:.3f} cpu s against {row['other']:.3f}"
+    out: Row = {"what": row["what"], "value": value, "cpu ratio": round(row["ratio"], 2), "wanted": row["wanted"]}
+    print(out, flush=True)
+    return out
+
+
+def _printed(command: list[str]) -> list[dict[str, float]]:
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env={**os.environ, **ONE_THREAD})
+    found: list[dict[str, float]] = json.loads(done.stdout.strip().splitlines()[-1])
+    return found
+
+
+def reports(scale: float, rounds: int) -> list[Row]:
+    """Make the page of 2,000 results, again when nothing changed; the other side only parses the records."""
+    benchmarks = max(2, int(BENCHMARKS * scale))
+    folder = _results(benchmarks, 1_250)
+    found: dict[str, list[Cost]] = {"parsing": [], "first": [], "again": []}
+    parse = [sys.executable, str(HERE / "sides" / "parse_records.py"), str(folder)]
+    for number in range(rounds):
+        cache = FOLDER / "caches" / f"report{os.getpid()}-{number}"
+        found["parsing"].append(run(parse, **ONE_THREAD))
+        for name in ("first", "again"):
+            found[name].append(_report(folder, cache))
+    parsing, first, again = (float(np.median([cost.cpu for cost in costs])) for costs in found.values())
+    peak = max(cost.peak_mb for cost in found["first"])
+    what = f"report of {benchmarks * MODELS} results"
+    rows: list[Row] = [
+        {
+            "what": f"{what}, against parsing their records",
+            "value": f"{first:.1f} cpu s against {parsing:.1f}, {peak:.0f} MB",
+            "cpu ratio": round(parsing / first, 2),
+            "wanted": "<= 25 s, 200 MB",
+        },
+        {
+            "what": f"{what}, nothing changed, against the first",
+            "value": f"{again:.1f} cpu s against {first:.1f}",
+            "cpu ratio": round(first / again, 2),
+            "wanted": 2,
+        },
+    ]
+    print(*rows, sep="\n", flush=True)
+    return rows
+
+
+def report_growth(scale: float, rounds: int) -> list[Row]:  # noqa: ARG001 - one run per size
+    """Show how a report grows with the results, 1,000 to 8,000 of 100 samples."""
+    points = []
+    for thousands in (1, 2, 4, 8):
+        benchmarks = max(2, int(1000 * thousands * scale) // MODELS)
+        cost = _report(_results(benchmarks, 100), FOLDER / "caches" / f"growth{os.getpid()}-{benchmarks}")
+        points.append((benchmarks * MODELS, cost.cpu, cost.peak_mb))
+        print(points[-1], flush=True)
+    (HERE / "results").mkdir(exist_ok=True)
+    (HERE / "results" / "growth_report.svg").write_text(growth_plot(points, "results"))
+    return [_growth("report, results", [(n, cpu) for n, cpu, _ in points])]
+
+
+def score_growth(scale: float, rounds: int) -> list[Row]:  # noqa: ARG001 - the least of three in one process
+    """Show how scoring grows with images and with prompts, 1,000 to 16,000 of them."""
+    found = _printed([sys.executable, str(HERE / "sides" / "score_growth.py"), str(scale)])
+    return [_growth(f"scoring, {what}", points) for what, points in dict(found).items()]
+
+
+def _growth(what: str, points: list[tuple[int, float]]) -> Row:
+    sizes, times = np.log(np.array(points, float)).T
+    value = ", ".join(f"{n}: {cpu:.3g}" for n, cpu in points)
+    exponent = float(np.polyfit(sizes, times, 1)[0])
+    row: Row = {"what": f"growth of {what}", "value": f"{value} cpu s, exponent {exponent:.2f}"}
+    print(row | {"wanted": f"<= {MOST_GROWTH}"}, flush=True)
+    return row | {"wanted": f"<= {MOST_GROWTH}"}
+
+
+def _results(benchmarks: int, samples: int) -> Path:
+    folder = FOLDER / "data" / f"results{benchmarks}x{samples}"
+    if not (folder / "done").exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        write_results(folder, benchmarks, samples)
+        (folder / "done").touch()
+    return folder
+
+
+def _report(folder: Path, cache: Path) -> Cost:
+    words = ["report", str(folder), "--output", str(FOLDER / "report.html")]
+    cost = run([sys.executable, str(HERE / "sides" / "peak.py"), *words], EYECHART_CACHE=str(cache), **ONE_THREAD)
+    return Cost(cost.wall, cost.cpu, float((FOLDER / "peak_mb.txt").read_text()))
+
+
+ALONE: dict[str, Part] = {
+    **{name: alone(name) for name in ("labels", "relevant", "collapsed", "learning", "intervals")},
+    "reports": reports,
+    "report_growth": report_growth,
+    "score_growth": score_growth,
+}
