@@ -5,15 +5,9 @@ import pytest
 
 from eyechart.errors import DataError
 from eyechart.inference import pipeline
-from eyechart.inference.pipeline import Pipeline
 from eyechart.inference.rows import BatchRows
-from eyechart.io.media import ImageRef
-from eyechart.io.progress import NoProgress
-from eyechart.io.stopwatch import Stopwatch
-from eyechart.store.vectors import EmbeddingStore
-from eyechart.types import Sample
-from support.data import encoded, noise_image
-from support.encoders import SmallEncoder, lazy, random_encoder
+from support.embedding import embed, samples
+from support.encoders import SmallEncoder, random_encoder
 
 
 def filled(rows, count, shape=(3, 2), dtype=np.float32):
@@ -66,21 +60,6 @@ def test_where_the_memory_is_not_enough_each_image_has_its_own():
     numbers, images = filled(rows := BatchRows(4, none_left), 3)
 
     assert rows.batch(numbers, images)[:, 0, 0].tolist() == [0, 1, 2]
-
-
-def samples(count, broken=()):
-    for i in range(count):
-        data = b"broken" + bytes([i]) if i in broken else encoded(noise_image(i, (12, 9)), "png")
-        image = ImageRef(f"{i}.png", data)
-        yield image.digest(), Sample(str(i), image)
-
-
-def embed(tmp_path, encoder, listed, batch_size=4, **settings):
-    table = EmbeddingStore(tmp_path).table("model", "image")
-    line = Pipeline(lazy(encoder), batch_size, 3, settings.pop("on_error", "fail"), Stopwatch())
-    with NoProgress().step("images", len(listed)) as bar:
-        failures = line.embed_images(iter(listed), table, bar)
-    return table, failures
 
 
 @pytest.mark.parametrize("broken", [(), (0,), (5, 6, 7), range(0, 60, 2), range(50)])

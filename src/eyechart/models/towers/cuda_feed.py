@@ -83,7 +83,7 @@ class CudaFeed:
                 stream.wait_event(arrived)
                 # Its memory belongs to the other stream, which must not use it again before this one has read it.
                 _hold(inputs, stream)
-                vectors = self._forward(i, inputs)
+                vectors = self._forward(i, inputs).float()
                 back = torch.empty(vectors.shape, dtype=torch.float32, pin_memory=True)
                 back.copy_(vectors, non_blocking=True)
                 launched.append((back, stream.record_event()))

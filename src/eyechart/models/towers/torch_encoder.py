@@ -80,6 +80,7 @@ class TorchEncoder(ABC):
         self._replicas += [copy.deepcopy(self.model).to(device) for device in self.devices[1:]]
         self._pool = ThreadPoolExecutor(len(self.devices)) if len(self.devices) > 1 else None
         self._autotuner: CpuAutotuner | None = None
+        self._levels: dict[str, torch.Tensor] = {}
         self._image: Callable[..., torch.Tensor] = self.image_features
         self._text: Callable[..., torch.Tensor] = self.text_features
         backend = spec.options.get("compile")
@@ -254,6 +255,14 @@ class TorchEncoder(ABC):
             )
         return vectors
 
+    def _levels_on(self, device: str) -> torch.Tensor:
+        """Return the table on a device. It is sent there once: a copy from ordinary memory waits for what runs."""
+        import torch
+
+        if device not in self._levels:
+            self._levels[device] = torch.from_numpy(self.levels).to(device)
+        return self._levels[device]
+
     def _place(self, value: Any, device: str) -> Any:
         """Move tensors to a device; only floating point ones change their type. Bytes of images are looked up there."""
         import torch
@@ -261,5 +270,5 @@ class TorchEncoder(ABC):
         if isinstance(value, Mapping):
             return {name: self._place(inner, device) for name, inner in value.items()}
         if value.dtype == torch.uint8 and self.levels is not None:
-            value = look_up_there(value.to(device), torch.from_numpy(self.levels).to(device))
+            value = look_up_there(value.to(device), self._levels_on(device))
         return value.to(device, input_type(self.precision)) if value.is_floating_point() else value.to(device)
