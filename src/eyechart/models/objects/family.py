@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from eyechart.errors import ModelError
@@ -17,6 +18,8 @@ Maker = Callable[[ModelSpec, ModelParts], Any]
 
 class ObjectFamily:
     """Makes an encoder of an object."""
+
+    own_options: Mapping[str, Any] = MappingProxyType({})
 
     def check(self, spec: ModelSpec) -> None:
         """Refuse what is no model, or lacks a part; nothing is computed."""
