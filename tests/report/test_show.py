@@ -15,7 +15,7 @@ from eyechart.types import Metric
 @pytest.fixture
 def shown(monkeypatch, capsys):
     """Show results on a terminal of 80 columns; return its lines."""
-    monkeypatch.setattr("eyechart.cli.show.width_of", lambda _: 80)
+    monkeypatch.setattr("eyechart.cli.parts.show.width_of", lambda _: 80)
 
     def show(*results):
         show_reports([JobReport(None, result=result) for result in results], quiet=False)
