@@ -52,14 +52,11 @@ def benchmark_name(written: str, *, split: str = "", samples: int | None = None,
     name = _by_spelling().get(plain.lower())
     if name is None:
         return f"vtab/{plain.removeprefix('vtab_')}" if plain.startswith("vtab_") else plain
+    shown = _shown(name, language)
     if split not in ("", TEST):
-        return f"{_shown(name, language)} ({split} split)"
-    if not _contradicts(name, samples, language):
-        return _shown(name, language)
-    test_split = f"vtab/{name}"  # the whole set and its test split go by one name: caltech101
-    if test_split in _tables()["samples"] and not _contradicts(test_split, samples, language):
-        return _shown(test_split, language)
-    return f"{plain} ({samples} samples)"  # somebody's own data, or another version
+        return f"{shown} ({split} split)"
+    # Else it is somebody's own data, another version, or the whole set.
+    return f"{shown} ({samples} samples)" if _contradicts(name, samples, language) else shown
 
 
 def _shown(name: str, language: str) -> str:
@@ -69,5 +66,6 @@ def _shown(name: str, language: str) -> str:
 
 def _contradicts(name: str, samples: int | None, language: str) -> bool:
     own = {shown: name for name, shown in _tables()["same_in"].get(language, {}).items()}
-    known = _tables()["samples"].get(own.get(name, name))
+    entry = own.get(name, name)
+    known = _tables()["samples"].get(_tables()["test_split"].get(entry, entry))
     return samples is not None and known is not None and abs(samples - known) > TOLERATED * known

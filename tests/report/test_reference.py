@@ -61,13 +61,11 @@ def test_ones_own_results_stand_beside_the_published_ones():
 @pytest.mark.parametrize(
     "known",
     [
-        {"job": {"limit": 100}},
-        {"counts": {"listed": 120}},
         {"values": {"acc1": Metric(50.0)}},
         {"task": "kNN"},  # a kind with more benchmarks, which stands first
     ],
 )
-def test_what_cannot_be_ranked_stands_in_no_published_table(known):
+def test_what_is_on_another_scale_or_of_another_task_stands_in_no_published_table(known):
     like = {"task": "zeroshot_classification", "language": "en", "values": {"acc1": Metric(0.5)}, **known}
     own = [Found(Result(name, "mine", "", **like)) for name in ("imagenet1k", *map(str, range(60)))]
     table = make_table([*own, *load_reference("internvl")])
@@ -75,6 +73,19 @@ def test_what_cannot_be_ranked_stands_in_no_published_table(known):
     variants = published_tables("internvl", table)[0]
 
     assert {table.models[row].name: cells[0] for row, cells in variants.rows} == {"InternVL-C": "83.2"}
+
+
+@pytest.mark.parametrize("known", [{"job": {"limit": 100}}, {"counts": {"listed": 120}}])
+def test_a_number_over_other_samples_is_marked_and_takes_no_part_in_an_average(known):
+    like = {"task": "zeroshot_classification", "language": "en", "values": {"acc1": Metric(0.5)}, **known}
+    names = [part["dataset"] for part in load_publication("internvl").tables[0]["columns"]]
+    table = make_table([*(Found(Result(name, "mine", "", **like)) for name in names), *load_reference("internvl")])
+
+    rows = {table.models[row].name: cells for row, cells in published_tables("internvl", table)[0].rows}
+
+    assert rows["mine"][: len(names)] == ("50.0 ≠",) * len(names)
+    assert set(rows["mine"][len(names) :]) == {""}
+    assert rows["InternVL-C"][0] == "83.2"
 
 
 def test_an_unknown_reference_is_named():

@@ -30,6 +30,8 @@ class PublishedTable:
     """Row of the table of results -> the cells as text; "" where there is no number."""
 
 
+OTHER_SAMPLES = "≠"
+"""Marks one's own number over other samples than the benchmark's: a part of them, or data of one's own."""
 Numbers = Sequence[Decimal | None]
 _Places = dict[tuple[str, str], dict[int, Result]]
 """(dataset, language) -> its benchmarks in the publication, by task, each with one of the published results."""
@@ -49,20 +51,24 @@ def published_tables(name: str, table: ResultTable) -> list[PublishedTable]:
 
 
 def why_not_beside(table: ResultTable, b: int, mine: Result, theirs: Result) -> str:
-    """Say why a number cannot stand beside a published one: other samples, not all of them, or another scale."""
+    """Say why a number cannot be ranked among published ones: other samples, not all of them, or another scale."""
+    return _other_samples(table, b, mine, theirs) or _other_scale(mine, theirs)
+
+
+def _other_samples(table: ResultTable, b: int, mine: Result, theirs: Result) -> str:
     benchmark, listed = table.benchmarks[b], mine.counts.get("listed")
     other = [aspect for aspect in differences(mine, theirs) if aspect in ("dataset", "split", "samples")]
     if other:
         return f"other {', '.join(other)}"
     if listed and benchmark_name(mine.dataset, samples=listed, language=benchmark.language) != benchmark.dataset:
         return f"{listed} samples are not the benchmark's"
-    if any(is_fraction(theirs.values[name]) and not is_fraction(mine.values[name]) for name in _shared(mine, theirs)):
-        return "not a fraction: per cent are divided by 100"
     return ""
 
 
-def _shared(mine: Result, theirs: Result) -> set[str]:
-    return set(mine.values).intersection(theirs.values)
+def _other_scale(mine: Result, theirs: Result) -> str:
+    shared = set(mine.values).intersection(theirs.values)
+    other = any(is_fraction(theirs.values[name]) and not is_fraction(mine.values[name]) for name in shared)
+    return "not a fraction: per cent are divided by 100" if other else ""
 
 
 def _rebuild(spec: Mapping[str, Any], table: ResultTable, places: _Places) -> PublishedTable:
@@ -70,12 +76,13 @@ def _rebuild(spec: Mapping[str, Any], table: ResultTable, places: _Places) -> Pu
     columns = [_column(part, table, places) for part in spec["columns"]]
     rows = []
     for row in range(len(table.models)):
-        values = [
-            None if column[row] is None else _round(Decimal(repr(100 * column[row])), digits) for column in columns
-        ]
-        if any(value is not None for value in values):
-            derived = [_DERIVED[how](values, digits) for _, how in spec["derived"]]
-            rows.append((row, tuple("" if value is None else str(value) for value in (*values, *derived))))
+        cells = [(column.values[row], row in column.other) for column in columns]
+        printed = [None if value is None else _round(Decimal(repr(100 * value)), digits) for value, _ in cells]
+        if any(value is not None for value in printed):
+            own = [None if other else value for value, (_, other) in zip(printed, cells, strict=True)]
+            derived = [_text(_DERIVED[how](own, digits)) for _, how in spec["derived"]]
+            texts = [_text(value, other=other) for value, (_, other) in zip(printed, cells, strict=True)]
+            rows.append((row, (*texts, *derived)))
     return PublishedTable(
         title=spec["title"],
         groups=(*(part.get("group", "") for part in spec["columns"]), *("" for _ in spec["derived"])),
@@ -85,17 +92,31 @@ def _rebuild(spec: Mapping[str, Any], table: ResultTable, places: _Places) -> Pu
     )
 
 
-def _column(part: Mapping[str, str], table: ResultTable, places: _Places) -> Sequence[Any]:
-    """Return the values of a published column, where they can stand beside what was published."""
+@dataclass(frozen=True)
+class _Printed:
+    """The values of a published column by row, and which of them are over other samples."""
+
+    values: Sequence[Any]
+    other: frozenset[int] = frozenset()
+
+
+def _column(part: Mapping[str, str], table: ResultTable, places: _Places) -> _Printed:
+    """Return a published column with one's own numbers in it; those of another scale are left out."""
     wanted = benchmark_of(Result(part["dataset"], "", "", "", part["language"], {}))
     for b, theirs in places.get((wanted.dataset, wanted.language), {}).items():
         if part["metric"] in theirs.values:
-            values = table.values(Column(b, part["metric"]))
-            for m, result in table.by_benchmark[b].items():
-                if table.models[m].origin != PUBLISHED and why_not_beside(table, b, result, theirs):
-                    values[m] = None
-            return values
-    return [None] * len(table.models)
+            values = list(table.values(Column(b, part["metric"])))
+            mine = {m: one for m, one in table.by_benchmark[b].items() if table.models[m].origin != PUBLISHED}
+            for m, result in mine.items():
+                values[m] = None if _other_scale(result, theirs) else values[m]
+            return _Printed(values, frozenset(m for m in mine if _other_samples(table, b, mine[m], theirs)))
+    return _Printed([None] * len(table.models))
+
+
+def _text(value: Decimal | None, *, other: bool = False) -> str:
+    if value is None:
+        return ""
+    return f"{value} {OTHER_SAMPLES}" if other else str(value)
 
 
 def _average(values: Numbers, digits: Decimal) -> Decimal | None:

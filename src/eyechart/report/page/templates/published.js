@@ -12,6 +12,7 @@ async function publishedView(main) {
     main,
     h("h1", {}, t("Published tables")),
     h("p", { class: "lead" }, t("Numbers as they were printed, in per cent, and the rows of this report in the same form.")),
+    tables.some((table) => table.rows.some(([, cells]) => cells.some((cell) => cell.endsWith("≠")))) && h("p", { class: "hint" }, t("≠: over other samples than the benchmark's, so not ranked.")),
     published.standings.length > 0 && standingsSection(published),
     large.length > 0 && largeTables(published, large),
     small.map((table) => smallTable(published, table)),
@@ -115,7 +116,7 @@ function drawLarge(target, published, view) {
     const model = published.models[m];
     const texts = [...SIZES.map(([, , text]) => text(model)), ...order.map((c) => cells[c])];
     const node = h("tr", { class: isOwn(model) ? "own" : "" }, rowHead(model, true), texts.map((cell) => h("td", {}, cell || "–")));
-    return { m, model, cells, node, numbers: texts.map((cell) => (cell === "" ? null : Number(cell))) };
+    return { m, model, cells, node, numbers: texts.map((cell) => (cell === "" ? null : Number.parseFloat(cell))) };
   });
   const heads = [...SIZES.map(([, label]) => [t(label), ""]), ...order.map((c) => [told(table.header[c]), table.metrics[c]])];
   view.heads = [[t("Model"), ""], ...heads].map(([label, metric], i) => largeHead(label, metric, () => sortLarge(view, i - 1)));
