@@ -1,5 +1,6 @@
 """Whole runs on 50 real photos: a scripted server, a real architecture with random weights, kill -9 and resume."""
 
+import importlib
 import json
 import os
 import signal
@@ -400,6 +401,17 @@ def test_a_class_with_its_own_evaluate_runs(own_class, tmp_path, xlsx):
     assert result.primary == ("length",)
     assert result.details["decided_by"] == "Own.evaluate"
     assert [record["prediction"] for record in result.iter_records()] == ["four"] * 3
+
+
+def test_a_class_of_a_module_that_is_gone_answers_for_no_name(own_class, lmu_data):
+    """It may be in memory for as long as anything refers to it: here, the variable."""
+    write_benchmark(lmu_data / "ChartQA_TEST.tsv", [{"index": 0, "question": "q", "answer": "x", "split": "human"}])
+    own = importlib.import_module("own_bench").Own
+    while_loaded = type(vlm.build_dataset("ChartQA_TEST"))
+    del sys.modules["own_bench"]
+
+    assert while_loaded is own
+    assert type(vlm.build_dataset("ChartQA_TEST")) is vlm.ImageVQADataset
 
 
 @pytest.mark.parametrize("change", [{"group_by": ["category"]}, {"metrics": "full"}])

@@ -279,7 +279,7 @@ def test_the_command_finds_a_class_in_the_working_folder(looker, lmu_data, tmp_p
     done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True)
 
     assert done.returncode == 0, done.stderr
-    assert (tmp_path / "lookers:Looker_Pets.json").is_file()
+    assert [path.name for path in (tmp_path / "results").glob("*.json")] == ["Pets_lookers_Looker.json"]
 
 
 CUSTOM = """

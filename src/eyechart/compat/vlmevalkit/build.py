@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 import warnings
 from collections.abc import Iterator
 from inspect import signature
@@ -102,5 +103,11 @@ def _classes() -> Iterator[Any]:
     left: list[Any] = [datasets.ImageBaseDataset, VideoBaseDataset]
     for one in left:
         left += one.__subclasses__()
-        if not one.__module__.startswith("eyechart."):
+        if not one.__module__.startswith("eyechart.") and _is_loaded(one):
             yield one
+
+
+def _is_loaded(one: Any) -> bool:
+    """Tell whether a class is what its module holds; one whose file was read anew may be in memory for a while."""
+    module, inner = sys.modules.get(one.__module__), "." in one.__qualname__
+    return module is not None and (inner or getattr(module, one.__qualname__, None) is one)
