@@ -403,9 +403,11 @@ def test_a_class_with_its_own_evaluate_runs(own_class, tmp_path, xlsx):
     assert [record["prediction"] for record in result.iter_records()] == ["four"] * 3
 
 
-def test_a_class_of_a_module_that_is_gone_answers_for_no_name(own_class, lmu_data):
+@pytest.mark.usefixtures("own_class")
+def test_a_class_of_a_module_that_is_gone_answers_for_no_name(lmu_data, tmp_path, monkeypatch):
     """It may be in memory for as long as anything refers to it: here, the variable."""
     write_benchmark(lmu_data / "ChartQA_TEST.tsv", [{"index": 0, "question": "q", "answer": "x", "split": "human"}])
+    monkeypatch.syspath_prepend(tmp_path)
     own = importlib.import_module("own_bench").Own
     while_loaded = type(vlm.build_dataset("ChartQA_TEST"))
     del sys.modules["own_bench"]
