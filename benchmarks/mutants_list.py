@@ -27,8 +27,8 @@ MUTANTS = [
     Mutant(
         "run: skips whatever is there",
         "run.py",
-        "    if done is not None:\n        return JobReport(job, result=done,",
-        "    if True:\n        return JobReport(job, result=done,",
+        "    if done is None:\n        return None\n    return JobReport(job, result=done,",
+        "    if False:\n        return None\n    return JobReport(job, result=done,",
         CORE,
     ),
     Mutant(
@@ -57,8 +57,8 @@ MUTANTS = [
     Mutant(
         "plan: the first language for all",
         "plan.py",
-        "            dataset = dataset_spec(config, name, language)",
-        "            dataset = dataset_spec(config, name, config.language[0])",
+        "            dataset = dataset_spec(config, name, language, given, task)",
+        "            dataset = dataset_spec(config, name, config.language[0], given, task)",
         "tests/core/test_plan.py tests/catalogue/test_resolve.py tests/cli",
     ),
     Mutant(
