@@ -120,7 +120,7 @@ def _report(folder: Path, cache: Path) -> Cost:
 
 
 ALONE: dict[str, Part] = {
-    **{name: alone(name) for name in ("labels", "relevant", "collapsed", "learning", "intervals")},
+    **{name: alone(name) for name in ("labels", "recall", "relevant", "collapsed", "learning", "intervals")},
     "reports": reports,
     "report_growth": report_growth,
     "score_growth": score_growth,
