@@ -47,12 +47,13 @@ from eyechart.models.resolve import open_clip_names
 from eyechart.models.towers.checkpoints import LOAD_ERRORS, load_error
 from eyechart.models.towers.fast_images import NOTE, FastImages, is_fast
 from eyechart.models.towers.last_block import shorten_images
+from eyechart.models.towers.packed import pack_images
 from eyechart.models.towers.pixel_table import PixelTable
 from eyechart.models.towers.sentencepieces import exact_tokenizer
 from eyechart.models.towers.small_files import read_json
 from eyechart.models.towers.torch_encoder import Inputs, TorchEncoder
 from eyechart.models.towers.torch_tools import describe, no_random_start, quiet_transformers
-from eyechart.models.towers.trim import encode_trimmed, shorten_texts, trim, trimmable
+from eyechart.models.towers.trim import encode_trimmed, pack_texts, shorten_texts, trim, trimmable
 from eyechart.types import ModelSpec, digest_json
 
 if TYPE_CHECKING:
@@ -122,6 +123,9 @@ class OpenClipEncoder(TorchEncoder):
             shorten_images(replica)
             if self.trimmable:
                 shorten_texts(replica, self.tokenizer)
+        # Weights that are laid out for a CPU are for nothing else.
+        if self.devices == ["cpu"] and self.precision == "fp32" and not spec.options.get("compile"):
+            self.packed = [pack_images(self.model), self.trimmable and pack_texts(self.model, self.tokenizer)]
         size = getattr(self.model.visual, "image_size", None)
         context = getattr(self.tokenizer, "context_length", None)
         seeing = f"{'fast on bytes ' if self.fast else ''}{describe(self.transform)}"

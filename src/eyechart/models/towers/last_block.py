@@ -96,13 +96,21 @@ def shorten(transformer: Any, encode: Encode) -> PooledOnly | None:
 
 
 def shorten_images(model: Any) -> PooledOnly | None:
-    """Shorten the image tower, if that is exact: try it with three different images of noise."""
+    """Shorten the image tower, if that is exact."""
+    noise = noise_for(model)
+    if noise is None or last_block(getattr(model.visual, "transformer", None)) is None:
+        return None
+    return shorten(model.visual.transformer, lambda: model.encode_image(noise))
+
+
+def noise_for(model: Any) -> torch.Tensor | None:
+    """Make three different images of noise to try an image tower with, if it says how large they are."""
     import torch
 
     size = getattr(model.visual, "image_size", None)
-    if size is None or last_block(getattr(model.visual, "transformer", None)) is None:
+    if size is None:
         return None
     height, width = size if isinstance(size, tuple | list) else (size, size)
     weight = next(model.visual.parameters())
-    noise = torch.randn(3, 3, height, width, generator=torch.Generator().manual_seed(0)).to(weight.device, weight.dtype)
-    return shorten(model.visual.transformer, lambda: model.encode_image(noise))
+    noise = torch.randn(3, 3, height, width, generator=torch.Generator().manual_seed(0))
+    return noise.to(weight.device, weight.dtype)

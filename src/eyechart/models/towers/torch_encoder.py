@@ -61,6 +61,9 @@ class TorchEncoder(ABC):
     levels: NDArray[np.float32] | None = None
     """What the transform makes of each level of each channel, of a family that has `prepare_bytes`."""
 
+    packed: Sequence[bool] = ()
+    """Which towers have their weights laid out for this CPU."""
+
     def __init__(self, spec: ModelSpec, model: torch.nn.Module) -> None:
         import torch
 
@@ -228,7 +231,7 @@ class TorchEncoder(ABC):
     def _autotuned(self, inputs: Inputs) -> Vectors:
         """Run the image tower on the CPU in the way that is fastest there."""
         if self._autotuner is None:
-            key = [self._facts["weights_digest"], self.precision, type(self).__name__]
+            key = [self._facts["weights_digest"], self.precision, type(self).__name__, *self.packed]
             self._autotuner = CpuAutotuner(
                 self._replicas[0], lambda model, part: self._forward_with(model, "image", "cpu", part), key
             )

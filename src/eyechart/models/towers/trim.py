@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from eyechart.models.towers.last_block import PLACES, TOLERANCE, PooledOnly, shorten
+from eyechart.models.towers.packed import pack
 
 if TYPE_CHECKING:
     import torch
@@ -41,9 +42,20 @@ def trimmable(model: Any, tokenizer: Tokenize) -> bool:
 
 def shorten_texts(model: Any, tokenizer: Tokenize) -> PooledOnly | None:
     """Let the last block of a model for which `trimmable` holds compute the end token only, if that is exact."""
+    transformer, encode = _tried(model, tokenizer)
+    return shorten(transformer, encode)
+
+
+def pack_texts(model: Any, tokenizer: Tokenize) -> bool:
+    """Lay out the weights of the text tower of such a model, if that is exact."""
+    return pack(*_tried(model, tokenizer))
+
+
+def _tried(model: Any, tokenizer: Tokenize) -> tuple[Any, Callable[[], torch.Tensor]]:
+    """Return the blocks of the text tower, and what runs them on some texts."""
     _, tower = _tower(model) or ("", model)
     tokens = tokenizer(list(PROBES)).to(next(model.parameters()).device)
-    return shorten(getattr(tower, "transformer", None), lambda: encode_trimmed(model, trim(tokens)))
+    return getattr(tower, "transformer", None), lambda: encode_trimmed(model, trim(tokens))
 
 
 def trim(tokens: torch.Tensor) -> torch.Tensor:

@@ -1,0 +1,103 @@
+"""Weights that are laid out for a CPU must not change a vector, and must not take twice the memory."""
+
+import copy
+
+import open_clip
+import pytest
+import torch
+from open_clip.model import CLIP
+
+from eyechart.models.towers import packed
+from eyechart.models.towers.last_block import shorten_images
+from eyechart.models.towers.packed import PackedLinear, pack_images
+from eyechart.models.towers.trim import encode_trimmed, pack_texts, shorten_texts, trim
+
+VISION = {"image_size": 32, "layers": 3, "width": 32, "patch_size": 16, "head_width": 16}
+TEXT = {"context_length": 77, "vocab_size": 49408, "width": 32, "heads": 2, "layers": 3}
+TEXTS = ["a", "", "a photo of a dog.", "word " * 200, "ein Hund, zwei Katzen und 东京"]
+PIXELS = torch.randn(5, 3, 32, 32, generator=torch.Generator().manual_seed(1))
+
+
+def model(**vision):
+    torch.manual_seed(0)
+    return CLIP(16, {**VISION, **vision}, TEXT).eval()
+
+
+def bytes_of(transformer):
+    return sum(weight.nbytes for weight in transformer.parameters())
+
+
+@pytest.mark.parametrize("vision", [{}, {"ls_init_value": 0.1}, {"patch_size": 8}])
+@pytest.mark.parametrize("short", [True, False])
+def test_images_have_the_same_vectors(vision, short):
+    clip = model(**vision)
+    with torch.inference_mode():
+        whole = clip.encode_image(PIXELS)
+        if short:
+            shorten_images(clip)
+
+        assert pack_images(clip)
+
+        torch.testing.assert_close(clip.encode_image(PIXELS), whole, atol=1e-6, rtol=0)
+
+
+def test_texts_have_the_same_vectors():
+    clip, tokenizer = model(), open_clip.get_tokenizer("ViT-B-32")
+    tokens = tokenizer(TEXTS)
+    with torch.inference_mode():
+        whole = clip.encode_text(tokens)
+        shorten_texts(clip, tokenizer)
+
+        assert pack_texts(clip, tokenizer)
+
+        torch.testing.assert_close(encode_trimmed(clip, trim(tokens)), whole, atol=1e-6, rtol=0)
+
+
+def test_the_original_weights_are_given_back():
+    clip = model()
+    before = bytes_of(clip.visual.transformer)
+
+    pack_images(clip)
+
+    assert bytes_of(clip.visual.transformer) < before / 10  # biases and norms
+
+
+def test_a_twin_shares_the_weights():
+    clip = model()
+    pack_images(clip)
+
+    twin = copy.deepcopy(clip)
+
+    ours, theirs = (one.visual.transformer.resblocks[0].mlp.c_fc.forward for one in (clip, twin))
+    assert ours is theirs
+    with torch.inference_mode():
+        assert torch.equal(twin.encode_image(PIXELS), clip.encode_image(PIXELS))
+
+
+def test_a_tower_that_would_differ_is_left_as_it_is(monkeypatch):
+    clip = model()
+    with torch.inference_mode():
+        whole = clip.encode_image(PIXELS)
+        monkeypatch.setattr(
+            PackedLinear, "__call__", lambda self, x: self.multiply(x, self.weight, None, "none", [], "")
+        )
+        for block in clip.visual.transformer.resblocks:
+            torch.nn.init.constant_(block.mlp.c_fc.bias, 0.5)
+        with_bias = clip.encode_image(PIXELS)
+
+        assert not pack_images(clip)
+
+        assert not torch.equal(whole, with_bias)
+        assert torch.equal(clip.encode_image(PIXELS), with_bias)
+
+
+def test_a_very_large_tower_is_left_as_it_is(monkeypatch):
+    monkeypatch.setattr(packed, "LARGEST", 1000)
+
+    assert not pack_images(model())
+
+
+def test_a_tower_of_another_kind_is_left_as_it_is():
+    clip = CLIP(16, {"image_size": 32, "layers": (1, 1, 1, 1), "width": 8}, TEXT).eval()
+
+    assert not pack_images(clip)
