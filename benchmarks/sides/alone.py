@@ -10,6 +10,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator
+from itertools import product
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -126,14 +127,16 @@ def learning(scale: float) -> Iterator[Pair]:
         *_both(lambda: kmeans_before.k_means(rows, 50, 0), lambda: k_means(rows, 50, 0)),
         2.0,
     )
-    features = rows[:, :128].astype(np.float64)
-    for strength in (1.0, 100.0):
+    many = np.random.default_rng(3).integers(0, 100, n)
+    probes = {128: (rows[:, :128], own), 512: (unit(0.5 * drawn(100, 4)[many] + drawn(n, 5)), many)}
+    for (dim, (features, classes)), strength in product(probes.items(), (1.0, 100.0)):
         theirs = LogisticRegression(C=strength, tol=1e-7, max_iter=1000)
+        precise = features.astype(np.float64)
         yield (
-            f"logistic probe, C = {strength:g}, {n} x 128, to the same slope as scikit-learn in float64",
+            f"logistic probe, C = {strength:g}, {n} x {dim}, to the same slope as scikit-learn in float64",
             *_both(
-                lambda theirs=theirs: theirs.fit(features, own),
-                lambda strength=strength: fit_logistic(features.astype(np.float32), own, strength),
+                lambda theirs=theirs, precise=precise, classes=classes: theirs.fit(precise, classes),
+                lambda features=features, classes=classes, strength=strength: fit_logistic(features, classes, strength),
             ),
             1.0,
         )
