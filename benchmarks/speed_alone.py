@@ -54,7 +54,7 @@ def reports(scale: float, rounds: int) -> list[Row]:
         cache = FOLDER / "caches" / f"report{os.getpid()}-{number}"
         found["parsing"].append(run(parse, **ONE_THREAD))
         for name in ("first", "again"):
-            found[name].append(_report(folder, cache))
+            found[name].append(_report([folder], cache))
     parsing, first, again = (float(np.median([cost.cpu for cost in costs])) for costs in found.values())
     peak = max(cost.peak_mb for cost in found["first"])
     what = f"report of {benchmarks * MODELS} results"
@@ -77,16 +77,19 @@ def reports(scale: float, rounds: int) -> list[Row]:
 
 
 def report_growth(scale: float, rounds: int) -> list[Row]:  # noqa: ARG001 - one run per size
-    """Show how a report grows with the results, 1,000 to 8,000 of 100 samples."""
-    points = []
+    """Show how a report grows with the results, 1,000 to 8,000 of 50 samples; each size adds to the one before."""
+    points, folders, done = [], [], 0
     for thousands in (1, 2, 4, 8):
-        benchmarks = max(2, int(1000 * thousands * scale) // MODELS)
-        cost = _report(_results(benchmarks, 100), FOLDER / "caches" / f"growth{os.getpid()}-{benchmarks}")
+        benchmarks = max(done + 1, int(1000 * thousands * scale) // MODELS)
+        folders.append(_results(benchmarks - done, 50, first=done))
+        done = benchmarks
+        cost = _report(folders, FOLDER / "caches" / f"growth{os.getpid()}-{benchmarks}")
         points.append((benchmarks * MODELS, cost.cpu, cost.peak_mb))
         print(points[-1], flush=True)
     (HERE / "results").mkdir(exist_ok=True)
     (HERE / "results" / "growth_report.svg").write_text(growth_plot(points, "results"))
-    return [growth_row("report, results", [(n, cpu) for n, cpu, _ in points])]
+    row = growth_row("report, results", [(n, cpu) for n, cpu, _ in points])
+    return [row, {"what": "its memory", "value": ", ".join(f"{n}: {peak:.0f}" for n, _, peak in points) + " MB"}]
 
 
 def score_growth(scale: float, rounds: int) -> list[Row]:  # noqa: ARG001 - the least of three in one process
@@ -106,17 +109,17 @@ def growth_row(what: str, points: list[tuple[int, float]]) -> Row:
     return row | {"wanted": f"<= {MOST_GROWTH}"}
 
 
-def _results(benchmarks: int, samples: int) -> Path:
-    folder = FOLDER / "data" / f"results{benchmarks}x{samples}"
+def _results(benchmarks: int, samples: int, first: int = 0) -> Path:
+    folder = FOLDER / "data" / f"results{first}+{benchmarks}x{samples}"
     if not (folder / "done").exists():
         folder.mkdir(parents=True, exist_ok=True)
-        write_results(folder, benchmarks, samples)
+        write_results(folder, benchmarks, samples, first)
         (folder / "done").touch()
     return folder
 
 
-def _report(folder: Path, cache: Path) -> Cost:
-    words = ["report", str(folder), "--output", str(FOLDER / "report.html")]
+def _report(folders: list[Path], cache: Path) -> Cost:
+    words = ["report", *map(str, folders), "--output", str(FOLDER / "report.html")]
     cost = run([sys.executable, str(HERE / "sides" / "peak.py"), *words], EYECHART_CACHE=str(cache), **ONE_THREAD)
     return Cost(cost.wall, cost.cpu, float((FOLDER / "peak_mb.txt").read_text()))
 

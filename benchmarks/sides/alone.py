@@ -10,6 +10,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator
+from itertools import product
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -24,9 +25,9 @@ from eyechart import stats
 from eyechart.learn.kmeans import k_means
 from eyechart.learn.logistic import fit_logistic
 from eyechart.learn.neighbours import neighbour_votes
-from eyechart.metrics.classification import average_precision, rank_labels
-from eyechart.metrics.correlation import spearman
-from eyechart.metrics.ranking import rank_relevant
+from eyechart.metrics.classification import per_class_recall, rank_labels
+from eyechart.metrics.correlation import pearson, spearman
+from eyechart.metrics.ranking import METRICS, RelevantRanks, rank_relevant
 from eyechart.metrics.retrieval import rank_both_ways, rank_positives, top_items
 from eyechart.metrics.search import TILE, Positives
 from eyechart.metrics.vectors import unit
@@ -82,15 +83,19 @@ def recall(scale: float) -> Iterator[Pair]:
 
 def relevant(scale: float) -> Iterator[Pair]:
     """Rank all relevant items; the other side finds the best of them only."""
-    n = int(2000 * scale)
-    images, texts = make(n)
-    found = Positives.of_pairs(np.repeat(np.arange(n), 5), np.arange(5 * n), n)
-    agree(np.array_equal(rank_relevant(images, texts, found).best, rank_positives(images, texts, found).ranks))
-    yield (
-        f"rank_relevant, {n} x {5 * n}, 5 each, against one pass",
-        *_both(lambda: rank_positives(images, texts, found), lambda: rank_relevant(images, texts, found)),
-        0.67,
-    )
+    for queries, each in ((2000, 1), (2000, 5), (400, 50), (100, 200)):
+        n = int(queries * scale)
+        images, texts = make(n, each)
+        found = Positives.of_pairs(np.repeat(np.arange(n), each), np.arange(each * n), n)
+        agree(np.array_equal(rank_relevant(images, texts, found).best, rank_positives(images, texts, found).ranks))
+        yield (
+            f"rank_relevant, {n} x {each * n}, {each} each, against one pass",
+            *_both(
+                lambda images=images, texts=texts, found=found: rank_positives(images, texts, found),
+                lambda images=images, texts=texts, found=found: rank_relevant(images, texts, found),
+            ),
+            0.5,
+        )
 
 
 def collapsed(scale: float) -> Iterator[Pair]:
@@ -143,42 +148,80 @@ def learning(scale: float) -> Iterator[Pair]:
         *_both(lambda: kmeans_before.k_means(rows, 50, 0), lambda: k_means(rows, 50, 0)),
         2.0,
     )
-    features = rows[:, :128].astype(np.float64)
-    for strength in (1.0, 100.0):
+    many = np.random.default_rng(3).integers(0, 100, n)
+    probes = {128: (rows[:, :128], own), 512: (unit(0.5 * drawn(100, 4)[many] + drawn(n, 5)), many)}
+    for (dim, (features, classes)), strength in product(probes.items(), (1.0, 100.0)):
         theirs = LogisticRegression(C=strength, tol=1e-7, max_iter=1000)
+        precise = features.astype(np.float64)
         yield (
-            f"logistic probe, C = {strength:g}, {n} x 128, to the same slope as scikit-learn in float64",
+            f"logistic probe, C = {strength:g}, {n} x {dim}, to the same slope as scikit-learn in float64",
             *_both(
-                lambda theirs=theirs: theirs.fit(features, own),
-                lambda strength=strength: fit_logistic(features.astype(np.float32), own, strength),
+                lambda theirs=theirs, precise=precise, classes=classes: theirs.fit(precise, classes),
+                lambda features=features, classes=classes, strength=strength: fit_logistic(features, classes, strength),
             ),
             1.0,
         )
 
 
 def intervals(scale: float) -> Iterator[Pair]:
-    """Metric and interval; the ratio wanted is that of at most five times the metric's own time."""
+    """Metric and interval; the ratio wanted is that of at most five times the metric's own time.
+
+    The metric's own time is that from what is known of each sample (ranks, scores, verdicts) to the number.
+    """
     rng = np.random.default_rng(0)
     n = int(50_000 * scale)
+    ranks, others = rng.integers(1, 20, (2, n))
+    image, label = np.repeat(np.arange(n), 5)[:n], rng.integers(0, 1000, n)
+    hits = (ranks == 1).astype(np.float64)
+    relevant = RelevantRanks.from_rows(
+        np.repeat(np.arange(n), 3), rng.integers(1, 100, 3 * n), np.ones(3 * n), hits > 0
+    )
+    mrr, recalls = METRICS["mrr"](relevant, 10), METRICS["recall"](relevant, 5)
     present = rng.random((n, 80)) < 0.03
-    scores = rng.standard_normal((n, 80), np.float32) + present
+    scores, other_scores = (rng.standard_normal((n, 80), np.float32) + present for _ in range(2))
     first, second = rng.random((2, n))
     second += first
-    verdicts = (rng.random((2, n)) < 0.5).astype(np.float64)
-    verdicts[1] = np.where(rng.random(n) < 0.8, verdicts[0], verdicts[1])
-    yield (
-        f"interval of mAP, {n} x 80, against the metric",
-        *_both(
-            lambda: [average_precision(*column) for column in zip(scores.T, present.T, strict=True)],
+    panel = (rng.random((3, n)) < 0.5).astype(np.float64)
+    majority = stats.Interval(0.4, 0.6)
+    rows: dict[str, tuple[Side, Side]] = {
+        "acc1 (a share)": _both(lambda: np.mean(ranks == 1), lambda: stats.mean_interval(hits)),
+        "MRR (a mean of reals)": _both(lambda: METRICS["mrr"](relevant, 10).mean(), lambda: stats.mean_interval(mrr)),
+        "recall@5, five queries an image (clustered)": _both(
+            lambda: METRICS["recall"](relevant, 5).mean(), lambda: stats.mean_interval(recalls, image)
+        ),
+        "mean_per_class_recall": _both(
+            lambda: np.mean(list(per_class_recall(hits > 0, label, 1000).values())),
+            lambda: stats.mean_recall_interval(hits > 0, label),
+        ),
+        "mAP, 80 classes": _both(
+            lambda: stats.mean_average_precision(scores, present),
             lambda: stats.average_precision_interval(scores, present),
         ),
-        0.2,
-    )
-    yield (
-        f"interval of Spearman's correlation, {n}, against the metric",
-        *_both(lambda: spearman(first, second), lambda: stats.correlation_interval(first, second, of_ranks=True)),
-        0.2,
-    )
+        "Spearman's correlation": _both(
+            lambda: spearman(first, second), lambda: stats.correlation_interval(first, second, of_ranks=True)
+        ),
+        "Pearson's correlation": _both(
+            lambda: pearson(first, second), lambda: stats.correlation_interval(first, second)
+        ),
+        "a majority of three judges": _both(
+            lambda: np.mean(panel.sum(axis=0) > 1.5), lambda: stats.widen_for_judges(majority, panel)
+        ),
+        "the difference of two acc1": _both(
+            lambda: np.mean(ranks == 1) - np.mean(others == 1), lambda: stats.paired_test(hits, others == 1)
+        ),
+        "the difference of two recall@5 (clustered)": _both(
+            lambda: [METRICS["recall"](relevant, 5).mean() for _ in range(2)],
+            lambda: stats.paired_test(recalls, mrr, image),
+        ),
+        "the difference of two mAP": _both(
+            lambda: [stats.mean_average_precision(side, present) for side in (scores, other_scores)],
+            lambda: stats.paired_average_precision(scores, other_scores, present),
+        ),
+    }
+    for name, sides in rows.items():
+        yield f"interval of {name}, {n}, against the metric", *sides, 0.2
+    verdicts = panel[:2]
+    verdicts[1] = np.where(rng.random(n) < 0.8, verdicts[0], verdicts[1])
     yield (
         f"kappa with its interval, {n}, against before",
         *_both(lambda: agreement_before.cohen_kappa(*verdicts), lambda: stats.cohen_kappa(*verdicts)),

@@ -102,3 +102,14 @@ def test_a_label_that_was_never_learnt_is_wrong_and_has_no_likelihood():
 
 def test_a_tie_is_wrong():
     assert accuracy(np.array([[1.0, 1.0]], np.float32), np.array([0])) == 0
+
+
+@pytest.mark.parametrize("strength", [1e-6, 1.0])
+def test_many_classes_take_few_iterations(strength):
+    """The bias is curved as the weights are: it took a hundred iterations where it was not."""
+    vectors, labels = blobs(4, n=600, dim=32, classes=150)
+
+    fit = fit_logistic(vectors / np.linalg.norm(vectors, axis=1, keepdims=True), labels, strength)
+
+    assert fit.converged
+    assert fit.iterations < 40

@@ -15,6 +15,7 @@ from eyechart.stats import (
     proportion,
     student_quantile,
 )
+from eyechart.stats.intervals import cluster_index
 
 
 @given(n=st.integers(200, 100_000), share=st.floats(0, 1), level=st.floats(0.5, 0.999))
@@ -264,3 +265,15 @@ def test_an_interval_is_a_pair():
     low, high = Interval(0.1, 0.3)
     assert (low, high) == (0.1, 0.3)
     assert Interval(0.1, 0.3).half_width == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.int32, np.uint8, np.uint64, str, object])
+def test_clusters_are_numbered_alike_whatever_names_them(kind):
+    names = np.array([7, 3, 3, 9, 7, 7, 3, 0, 9, 12, 30, 30])
+
+    index, sizes = cluster_index(names.astype(kind), names.size)
+
+    order = np.unique(names.astype(kind))
+    assert list(order[index]) == list(names.astype(kind))
+    assert list(sizes) == [list(names.astype(kind)).count(name) for name in order]
+    assert np.bincount(index).size == order.size

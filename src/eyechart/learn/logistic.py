@@ -58,16 +58,17 @@ def fit_logistic(
     ridge = 1.0 / (strength * len(labels))
     mean = features.mean(axis=0, dtype=np.float64)
     axes = _axes(features, mean, len(present), ridge)
+    unit = 1 / np.sqrt(_flat_curvature(len(present)))
     point = np.zeros((len(present), features.shape[1] + 1))
     if start is not None:
         point[:, :-1] = np.linalg.solve(axes, start.weights[present].T).T
-        point[:, -1] = start.bias[present] + start.weights[present] @ mean
-    objective = _objective(_turned(features, mean, axes), compact, ridge * np.sum(axes**2, axis=0))
+        point[:, -1] = (start.bias[present] + start.weights[present] @ mean) / unit
+    objective = _objective(_turned(features, mean, axes), unit, compact, ridge * np.sum(axes**2, axis=0))
     found, iterations, converged = minimise(objective, point.ravel(), tolerance, max_iterations)
     table = found.reshape(point.shape)
     weights, bias = np.zeros((int(labels.max()) + 1, features.shape[1])), np.full(int(labels.max()) + 1, -np.inf)
     weights[present] = table[:, :-1] @ axes.T
-    bias[present] = table[:, -1] - weights[present] @ mean
+    bias[present] = unit * table[:, -1] - weights[present] @ mean
     return Fit(Linear(weights, bias), iterations, converged)
 
 
@@ -82,8 +83,13 @@ def _axes(features: Vectors, mean: Floats, classes: int, ridge: float) -> Floats
         centred = features[rows] - mean
         covariance += centred.T @ centred / len(features)
     variance, axes = np.linalg.eigh(covariance)
-    curvature = np.maximum(variance, 0) * (1 - 1 / classes) / classes
+    curvature = np.maximum(variance, 0) * _flat_curvature(classes)
     return np.asarray(axes / np.sqrt(curvature + curvature.mean() + ridge), np.float64)
+
+
+def _flat_curvature(classes: int) -> float:
+    """Return how the cross-entropy of equal probabilities is curved along the score of one class."""
+    return (1 - 1 / classes) / classes if classes > 1 else 1.0
 
 
 def _turned(features: Vectors, mean: Floats, axes: Floats) -> Vectors:
@@ -99,15 +105,18 @@ def _blocks(n: int, width: int) -> Iterator[slice]:
     return (slice(begin, begin + step) for begin in range(0, n, step))
 
 
-def _objective(features: Vectors, labels: Ints, ridge: Floats) -> Objective:
-    """Mean cross-entropy plus a penalty per column, as a function of the flat parameters, with its gradient."""
+def _objective(features: Vectors, unit: float, labels: Ints, ridge: Floats) -> Objective:
+    """Mean cross-entropy plus a penalty per column, as a function of the flat parameters, with its gradient.
+
+    The last column of the parameters is the bias, in units that make the objective as curved along it as elsewhere.
+    """
     n, dim = features.shape
     classes = int(labels.max()) + 1
     rows_of = features.astype(np.float64) if features.size <= BLOCK_VALUES else features  # converted once if small
 
     def evaluate(point: Floats) -> tuple[float, Floats]:
         table = point.reshape(classes, dim + 1)
-        weights, bias = table[:, :-1], table[:, -1]
+        weights, bias = table[:, :-1], unit * table[:, -1]
         loss, slope = 0.5 * float(np.sum(ridge * weights**2)), np.zeros_like(table)
         slope[:, :-1] = ridge * weights
         for rows in _blocks(n, dim + classes):
@@ -122,7 +131,7 @@ def _objective(features: Vectors, labels: Ints, ridge: Floats) -> Objective:
             logits /= total[:, None]
             logits[here, own] -= 1
             slope[:, :-1] += logits.T @ x / n
-            slope[:, -1] += logits.sum(axis=0) / n
+            slope[:, -1] += logits.sum(axis=0) * (unit / n)
         return loss, slope.ravel()
 
     return evaluate

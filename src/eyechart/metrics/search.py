@@ -17,8 +17,8 @@ TILE = (768, 8192)
 """Rows and columns of the part of the score matrix that exists at a time."""
 PIECE = 64
 """Rows of a tile that are compared at a time: they stay in the caches, and their counts fit into a byte."""
-SORTED = 24
-"""A row of scores with more targets than this is sorted once; for fewer it is faster to count for each."""
+SORTED = 300
+"""Up to so many scores for each target are sorted once; of more it is faster to count them for each target."""
 NARROW = 1 / 16
 """Vectors are taken to be nearly all the same if this is how far they are from their mean, as a share of its length."""
 DENSE = 128
@@ -169,7 +169,9 @@ class RankCounter:
         heads = np.flatnonzero(np.diff(rows, prepend=-1))
         for head, end in zip(heads, [*heads[1:], len(rows)], strict=True):
             own, row = slice(int(first + head), int(first + end)), scores[rows[head]]
-            certain, unclear = (_sorted_counts if end - head > SORTED else _counts)(row, self.low[own], self.high[own])
+            low, high = self.low[own], self.high[own]
+            many = (end - head) * SORTED > np.count_nonzero(row >= low.min())
+            certain, unclear = (_sorted_counts if many else _counts)(row, low, high)
             self.above[own] += certain
             columns += unclear
             targets.append(np.repeat(np.arange(own.start, own.stop), list(map(len, unclear))))
@@ -212,10 +214,12 @@ def _counts(row: Vectors, low: Vectors, high: Vectors) -> tuple[Ints, list[Ints]
 
 
 def _sorted_counts(row: Vectors, low: Vectors, high: Vectors) -> tuple[Ints, list[Ints]]:
-    """Do the same for many ends."""
-    order = np.argsort(row)
-    first, last = np.searchsorted(row, low, "left", order), np.searchsorted(row, high, "right", order)
-    return len(row) - last, [order[start:end] for start, end in zip(first, last, strict=True)]
+    """Do the same for many ends: what is below all of them is left out, and the rest is sorted once."""
+    near = np.flatnonzero(row >= low.min())
+    near = near[np.argsort(row[near])]
+    scores = row[near]
+    first, last = np.searchsorted(scores, low, "left"), np.searchsorted(scores, high, "right")
+    return len(near) - last, [near[start:end] for start, end in zip(first.tolist(), last.tolist(), strict=True)]
 
 
 def tiles(searched: Gallery, positives: Positives) -> Iterator[Tile]:

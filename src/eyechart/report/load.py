@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +60,7 @@ def load_results(arguments: Argument | Sequence[Argument]) -> Loaded:
     found: list[Found] = []
     skipped: list[Skipped] = []
     seen: set[Path] = set()
+    names: dict[str, object] = {}
     listed = [arguments] if isinstance(arguments, str | Path | Result) else list(arguments)
     for argument in listed:
         if isinstance(argument, Result):
@@ -72,7 +73,7 @@ def load_results(arguments: Argument | Sequence[Argument]) -> Loaded:
             seen.add(file.resolve())
             try:
                 results, damaged = read_any(file)
-                found += [Found(result, origin, str(argument)) for result, origin in results]
+                found += [Found(_sharing(result, names), origin, str(argument)) for result, origin in results]
                 skipped += [Skipped(file, reason) for reason in damaged]
             except ResultError as error:
                 if not path.is_dir():
@@ -85,6 +86,13 @@ def load_results(arguments: Argument | Sequence[Argument]) -> Loaded:
             advice=f"{len(skipped)} other files were looked at. Give result files or folders that hold some.",
         )
     return Loaded(tuple(found), tuple(skipped))
+
+
+def _sharing(result: Result, names: dict[str, object]) -> Result:
+    """Hold the class names of a dataset once: of many results, they are most of the memory."""
+    own = result.details.get("classnames")
+    known = names.setdefault(result.dataset, own)
+    return replace(result, details={**result.details, "classnames": known}) if own and own == known else result
 
 
 def read_any(path: Path) -> Read:

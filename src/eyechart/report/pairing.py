@@ -44,6 +44,8 @@ ASPECTS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "extractor": (("job", "settings", "extractor"),),
 }
 """What must be the same, and where a result tells it."""
+_PARENTS = {place[:-1] for places in ASPECTS.values() for place in places}
+"""What holds them: where a whole part is the same, none of it need be looked at."""
 UNPAIRABLE = frozenset({"dataset", "split"})
 """What cannot differ on purpose: there are no samples in common."""
 _NONE_IS_A_VALUE = {("job", "limit"), ("job", "others", "judge")} | {
@@ -57,7 +59,12 @@ def differences(first: Result, second: Result) -> list[str]:
 
     What a result does not tell cannot be checked; results of other tools tell nothing, but have no records either.
     """
-    return [aspect for aspect, places in ASPECTS.items() if any(_differ(first, second, place) for place in places)]
+    unlike = {parent for parent in _PARENTS if _look_up(first, parent) != _look_up(second, parent)}
+    return [
+        aspect
+        for aspect, places in ASPECTS.items()
+        if any(place[:-1] in unlike and _differ(first, second, place) for place in places)
+    ]
 
 
 def differing(table: ResultTable, model: int, benchmark: int) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +16,8 @@ from numpy.typing import NDArray
 from eyechart.errors import ResultError
 from eyechart.io.untrusted import DAMAGED
 from eyechart.results import Result
-from eyechart.results.files import record_blocks, records_file
+from eyechart.results.files import record_fields, records_file
+from eyechart.results.line_fields import Block, field_of, objects_of
 from eyechart.results.mistakes import BADNESS
 from eyechart.types import MeanOf, RecordForm
 
@@ -37,6 +39,8 @@ _NUMBERS: Mapping[RecordForm, tuple[str, ...]] = {
 }
 _NAMES: Mapping[RecordForm, tuple[str, ...]] = {"ranking": ("query", "image"), "question": ("category",)}
 """The fields that the page's view of a form reads."""
+_FIELDS: Mapping[RecordForm, tuple[str, ...]] = {"labels": ("labels", "scores")}
+_SHOWN = ("rank", "text", "thumbnail")
 _NEEDED: Mapping[RecordForm, tuple[str, ...]] = {"label": ("label",), "ranking": ("query",)}
 """Those without which there is no view."""
 
@@ -54,8 +58,8 @@ class RecordColumns:
     present: Truth = field(default_factory=lambda: np.zeros((0, 0), bool))
     """Several labels: samples x classes."""
     scores: Floats = field(default_factory=lambda: np.zeros((0, 0)))
-    worst: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
-    """Position -> whole record of the worst mistakes."""
+    worst: Mapping[int, str] = field(default_factory=dict)
+    """Position -> record of the worst mistakes, as JSON: most are never looked into."""
     texts: Mapping[int, str] = field(default_factory=dict)
     """Position -> the text of the query."""
     thumbnails: Mapping[int, str] = field(default_factory=dict)
@@ -64,6 +68,10 @@ class RecordColumns:
         """Return a column of whole numbers, `NO_VALUE` where there is none."""
         values = self.numbers[name]
         return np.where(np.isfinite(values), values, NO_VALUE).astype(np.int64)
+
+    def worst_records(self) -> dict[int, Mapping[str, Any]]:
+        """Return the worst mistakes by position."""
+        return dict(zip(self.worst, json.loads(f"[{','.join(self.worst.values())}]"), strict=True))
 
     @property
     def from_text(self) -> Truth:
@@ -84,7 +92,7 @@ def read_columns(result: Result, *, keep: int = 0) -> RecordColumns | None:
         return None
     try:
         reader = _RecordsReader(result, keep)
-        for block in record_blocks(result):
+        for block in record_fields(result, reader.fields):
             reader.add(block)
         return reader.columns()
     except DAMAGED as error:
@@ -107,37 +115,44 @@ class _RecordsReader:
         )
         self.labels: list[Sequence[int]] = []
         self.scores: list[Floats] = []
-        self.worst: list[tuple[float, int, Mapping[str, Any]]] = []
+        self.worst: list[tuple[float, int, str | Mapping[str, Any]]] = []
         self.texts: dict[int, str] = {}
         self.thumbnails: dict[int, str] = {}
 
-    def add(self, block: Sequence[Mapping[str, Any]]) -> None:
+    def add(self, block: Block) -> None:
         start = len(self.ids)
-        self.ids += [str(record["id"]) for record in block]
+        self.ids += map(str, field_of(block, "id"))
         for name, numbers in self.numbers.items():
             numbers.append(_numbers(block, name))
         for name, texts in self.names.items():
-            texts += [None if (text := record.get(name)) is None else str(text) for record in block]
+            texts += [None if text is None else str(text) for text in field_of(block, name, None)]
         for name in _NEEDED.get(self.form, ()):
-            lacking = next((record for record in block if record.get(name) is None), None)
+            lacking = next((i for i, value in enumerate(field_of(block, name, None)) if value is None), None)
             if lacking is not None:
-                raise ValueError(f"{lacking['id']!r:.80} has no {name}")
+                raise ValueError(f"{block[lacking]['id']!r:.80} has no {name}")
         if self.form == "labels":
-            self.labels += [record["labels"] for record in block]
-            self.scores.append(np.array([record["scores"] for record in block], np.float64))
+            self.labels += field_of(block, "labels")
+            self.scores.append(np.array(field_of(block, "scores"), np.float64))
         if self.keep:
             self._show(start, block)
 
-    def _show(self, start: int, block: Sequence[Mapping[str, Any]]) -> None:
+    def _show(self, start: int, block: Block) -> None:
         """Keep what the page shows."""
-        for position, record in enumerate(block, start):
-            if text := record.get("text"):
-                self.texts[position] = str(text)
-            if (thumbnail := record.get("thumbnail")) and len(self.thumbnails) < MAX_THUMBNAILS:
+        self.texts |= {i: str(text) for i, text in enumerate(field_of(block, "text", None), start) if text}
+        for position, thumbnail in enumerate(field_of(block, "thumbnail", None), start):
+            if thumbnail and len(self.thumbnails) < MAX_THUMBNAILS:
                 self.thumbnails[position] = str(thumbnail)
         if badness_of := BADNESS.get(self.form):
-            found = ((badness_of(record), -position, record) for position, record in enumerate(block, start))
+            wrong: Sequence[int] = range(len(block))
+            if "rank" in _NUMBERS.get(self.form, ()):  # most are right, and need not be looked at
+                wrong = [i for i, rank in enumerate(field_of(block, "rank", None)) if rank != 1]
+            found = ((badness_of(record), -(start + i), written) for i, record, written in objects_of(block, wrong))
             self.worst = heapq.nlargest(self.keep, chain(self.worst, (one for one in found if one[0] > 0)))
+
+    @property
+    def fields(self) -> set[str]:
+        """Name what is read of every record."""
+        return {"id", *self.numbers, *self.names, *_FIELDS.get(self.form, ()), *(_SHOWN if self.keep else ())}
 
     def columns(self) -> RecordColumns:
         scores = np.concatenate(self.scores) if self.scores else np.zeros((0, 0))
@@ -151,7 +166,7 @@ class _RecordsReader:
             names={name: tuple(values) for name, values in self.names.items()},
             present=present,
             scores=scores,
-            worst={-position: record for _, position, record in self.worst},
+            worst={-place: one if isinstance(one, str) else json.dumps(one) for _, place, one in self.worst},
             texts=self.texts,
             thumbnails=self.thumbnails,
         )
@@ -167,10 +182,10 @@ def _lists(*names: Iterable[str]) -> dict[str, list[Any]]:
     return {name: [] for part in names for name in part}
 
 
-def _numbers(block: Sequence[Mapping[str, Any]], name: str) -> Floats:
+def _numbers(block: Block, name: str) -> Floats:
     """Read a field of some records; what is no plain number, or near a limit, is looked at one by one."""
     low, high = _LIMITS.get(name, (-math.inf, math.inf))
-    found = [record.get(name) for record in block]
+    found = field_of(block, name, None)
     if _PLAIN.issuperset(map(type, found)):
         values = np.array(found, np.float64)
         if bool(((values >= low) & (values < high)).all()):

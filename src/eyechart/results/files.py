@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -14,7 +14,8 @@ from eyechart.errors import ResultError
 from eyechart.io.files import atomic_file, write_atomic
 from eyechart.io.json_text import to_json
 from eyechart.io.untrusted import MAX_JSON, read_text
-from eyechart.results.json_blocks import object_blocks
+from eyechart.results.json_blocks import field_blocks, object_blocks
+from eyechart.results.line_fields import Block
 from eyechart.results.lines import Documents, append_line, identity_of, parse_documents
 from eyechart.results.parse import checksum, result_from_dict, result_to_dict
 from eyechart.results.result import Result
@@ -159,9 +160,23 @@ def record_blocks(result: Result) -> Iterator[list[dict[str, Any]]]:
     Raises:
         ResultError: Before the first of them, if they are missing or not those that were written with the result.
     """
+    path = _checked_records(result)
+    if path is not None:
+        yield from object_blocks(path, ResultError)
+
+
+def record_fields(result: Result, wanted: Collection[str]) -> Iterator[Block]:
+    """Stream the same, for who reads a few fields of most of them."""
+    path = _checked_records(result)
+    if path is not None:
+        yield from field_blocks(path, wanted, ResultError)
+
+
+def _checked_records(result: Result) -> Path | None:
+    """Return where the records of a result are, if they are those that were written with it."""
     path = records_file(result)
     if path is None:
-        return
+        return None
     try:
         with path.open("rb") as stream:
             digest = hashlib.file_digest(stream, "sha256").hexdigest()
@@ -172,7 +187,7 @@ def record_blocks(result: Result) -> Iterator[list[dict[str, Any]]]:
             f"{path} was cut or changed after {result.path} was written.",
             advice="Run the job again, or leave the result out.",
         )
-    yield from object_blocks(path, ResultError)
+    return path
 
 
 def read_json_lines(path: Path) -> Iterator[dict[str, Any]]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from eyechart.errors import DataError, EyechartError
 from eyechart.io.untrusted import MAX_LINE, json_lines
+from eyechart.results.line_fields import Block, LinePattern
 
 Objects = list[dict[str, Any]]
 
@@ -28,10 +29,39 @@ def object_blocks(path: Path, kind: type[EyechartError] = DataError) -> Iterator
     Raises:
         EyechartError: Of the given kind, with the number of the line that is wrong.
     """
+    return _blocks(path, kind, _parse_block)
+
+
+def field_blocks(path: Path, wanted: Collection[str], kind: type[EyechartError] = DataError) -> Iterator[Block]:
+    """Stream the same, for who reads a few fields of most of them: `eyechart.results.line_fields.field_of` gives those.
+
+    Raises:
+        EyechartError: As `object_blocks` does.
+    """
+    pattern: LinePattern | None = None
+    first = True
+
+    def read(block: bytes) -> Block | None:
+        nonlocal pattern, first
+        try:
+            text = block.removesuffix(b"\n").decode()
+        except UnicodeDecodeError:
+            return None
+        if first:
+            first, pattern = False, LinePattern.of(text.partition("\n")[0], wanted)
+        found = pattern.read(text) if pattern else None
+        if found is None:
+            pattern = None  # what is of several forms is not tried twice
+        return found or _parse_block(block)
+
+    return _blocks(path, kind, read)
+
+
+def _blocks(path: Path, kind: type[EyechartError], read: Callable[[bytes], Any]) -> Iterator[Any]:
     done = 0
     with path.open("rb") as stream:
         while block := stream.read(_BLOCK):
-            found = _parse_block(block + stream.readline(MAX_LINE))
+            found = read(block + stream.readline(MAX_LINE))
             if found is None:
                 break
             done += len(found)

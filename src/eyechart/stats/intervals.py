@@ -5,7 +5,7 @@ for "too few": where nothing that is narrower than almost everything could hold,
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -58,17 +58,18 @@ def mean_interval(
     """
     scores = as_vector(values) / upper
     n = scores.size
-    if n == 0 or (scores < 0).any() or (scores > 1 + 1e-9).any():
+    if n == 0 or scores.min() < 0 or scores.max() > 1 + 1e-9:
         raise ValueError(f"need at least one score, all between 0 and {upper:g}")
     index, sizes = cluster_index(clusters, n)
-    binary = bool(((scores == 0) | (scores == 1)).all())
+    alone = sizes.size == n
+    binary = bool((scores * scores == scores).all())  # only 0 and 1 are their own squares
     mean = min(1.0, float(scores.mean()))
-    if binary and sizes.size == n:
+    if binary and alone:
         return _scaled(proportion(float(scores.sum()), n, level), upper)
     concentration = float((sizes**2).sum()) / n**2
     if concentration * FEWEST_UNITS > 1:
         return None
-    variance = _clustered_variance(scores, mean, index, sizes, binary=binary)
+    variance = _clustered_variance(scores, mean, None if clusters is None else index, sizes, binary=binary)
     # Near 0 and 1 the variance rests on a handful of rows or on none. A part of one more row, that would agree with
     # its whole cluster, keeps the ratio sensible there and changes little elsewhere.
     unseen = (0.5 if binary else 0.1) / n
@@ -81,15 +82,18 @@ def mean_interval(
     return _scaled(agresti_coull(mean, rows, widened_z2(level, rows) * student**2), upper)
 
 
-def _clustered_variance(scores: Floats, mean: float, index: NDArray[np.intp], sizes: Floats, *, binary: bool) -> float:
+def _clustered_variance(
+    scores: Floats, mean: float, index: NDArray[np.intp] | None, sizes: Floats, *, binary: bool
+) -> float:
     """The variance of the mean: half cluster-robust, half from the correlation within clusters."""
     n, clusters = scores.size, sizes.size
     shares = sizes / n
     concentration = float((shares**2).sum())
-    residuals = np.bincount(index, weights=scores - mean) / n
+    beyond = scores - mean
+    residuals = (beyond if index is None else np.bincount(index, weights=beyond)) / n
     # Of clusters whose rows all agree, each residual shows this part of the cluster's variance.
     squares = residuals**2 / (1 - 2 * shares + concentration)
-    row = float(((scores - mean) ** 2).sum()) / (n if binary else n - 1)
+    row = float((beyond**2).sum()) / (n if binary else n - 1)
     correlation = 1.0
     if row > 0 and clusters < n:
         between = float((squares / shares).sum()) * n / row
@@ -108,7 +112,7 @@ def mean_recall_interval(correct: ArrayLike, labels: ArrayLike, level: float = 0
     None if the classes' samples tell no more than four of equal weight: a class of one sample and one other class.
     """
     values = np.asarray(correct, dtype=np.float64)
-    _, inverse, counts = np.unique(np.asarray(labels), return_inverse=True, return_counts=True)
+    inverse, counts = _numbered(np.asarray(labels))
     if values.size == 0 or inverse.shape != values.shape:
         raise ValueError(f"need one label per sample, not {values.size} samples and {inverse.size} labels")
     if not ((values >= 0) & (values <= 1)).all():
@@ -150,10 +154,21 @@ def cluster_index(clusters: ArrayLike | None, n: int) -> tuple[NDArray[np.intp],
     """Number the clusters: each row's, and how many rows each has; without clusters each row is its own."""
     if clusters is None:
         return np.arange(n), np.ones(n)
-    _, index, sizes = np.unique(np.asarray(clusters), return_inverse=True, return_counts=True)
+    index, sizes = _numbered(np.asarray(clusters))
     if index.shape != (n,):
         raise ValueError(f"need one cluster per sample, not {index.size} for {n} samples")
     return index, sizes.astype(np.float64)
+
+
+def _numbered(names: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Number names in their order, and count each."""
+    if names.dtype.kind in "iu" and names.ndim == 1 and names.size and 0 <= names.min() <= names.max() < 4 * names.size:
+        counts = np.bincount(names)  # small numbers need no sorting
+        there = counts > 0
+        index = names if there.all() else (np.cumsum(there) - 1)[names]
+        return index.astype(np.intp, copy=False), counts[there]
+    _, index, counts = np.unique(names, return_inverse=True, return_counts=True)
+    return index, counts
 
 
 def _scaled(interval: Interval, upper: float) -> Interval:

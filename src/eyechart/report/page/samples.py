@@ -77,11 +77,16 @@ class Samples:
             wrong = [self.of(model, "rank") != 1 for model in self.columns]
         return np.asarray(np.sum(wrong, axis=0), np.int64)
 
-    def places_among_the_worst(self) -> Ints:
-        """Return the place of each sample, and of each image that shows it, among the worst mistakes of any model."""
+    def places_among_the_worst(self, limit: int) -> Ints:
+        """Return the place of each sample, and of each image that shows it, among the worst mistakes of any model.
+
+        Where all are listed and none has a thumbnail, nothing depends on it.
+        """
+        if len(self.ids) <= limit and not any(part.thumbnails for part in self.columns.values()):
+            return np.zeros(len(self.ids), np.int64)
         places: dict[str, int] = {}
         for part in self.columns.values():
-            for place, (row, record) in enumerate(part.worst.items()):
+            for place, (row, record) in enumerate(part.worst_records().items()):
                 for name in (part.ids[row], *images_of(record)):
                     places[name] = min(place, places.get(name, place))
         return np.array([places.get(name, len(self.ids)) for name in self.ids], np.int64)
@@ -101,8 +106,8 @@ class _Listing:
 
 def list_samples(samples: Samples, limits: Limits) -> dict[str, Any]:
     """List samples for looking at; when there is no room for all, the most missed ones, and of those the worst."""
-    misses, worst = samples.misses(), samples.places_among_the_worst()
     limit = limits.questions if samples.form == "question" else limits.samples
+    misses, worst = samples.misses(), samples.places_among_the_worst(limit)
     chosen = np.sort(np.lexsort((worst, -misses))[:limit])
     place = {samples.ids[i]: number for number, i in enumerate(chosen)}
     listing = _Listing(samples, chosen, place, limits)
@@ -214,7 +219,7 @@ def _details(
     found: dict[str, dict[int, dict[str, Any]]] = {}
     for model, part in listing.samples.columns.items():
         own = found.setdefault(str(model), {})
-        for row, record in part.worst.items():
+        for row, record in part.worst_records().items() if listing.limits.text_bytes > 0 else ():
             number = listing.place.get(part.ids[row])
             if number is not None and listing.limits.text_bytes > 0 and (described := detail(record)):
                 own[number] = described
