@@ -6,8 +6,10 @@ Each part gives both sides and a check that they agree. Times are CPU seconds, m
 from __future__ import annotations
 
 import json
+import shutil
 import statistics
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -30,6 +32,10 @@ from eyechart.metrics.ranking import rank_relevant
 from eyechart.metrics.retrieval import rank_both_ways, rank_positives, top_items
 from eyechart.metrics.search import Positives
 from eyechart.metrics.vectors import unit
+from eyechart.store.blobs import LocalBlobs
+from eyechart.store.compact import compact
+from eyechart.store.parts import part_bytes
+from eyechart.store.vectors import VectorTable
 
 Side = Callable[[], object]
 Pair = tuple[str, Side, Side, float]
@@ -170,6 +176,27 @@ def intervals(scale: float) -> Iterator[Pair]:
     )
 
 
+def compaction(scale: float) -> Iterator[Pair]:
+    """Open a table of small files, look all keys up and read all; ours is the same table after `cache compact`."""
+    for files in (1000, 10_000):
+        n = max(2, int(files * scale))
+        keys, rows = np.random.default_rng(0).integers(0, 256, (2 * n, 16), np.uint8), drawn(2 * n, 1)
+        with tempfile.TemporaryDirectory() as folder:
+            many, few = Path(folder, "many"), Path(folder, "few")
+            many.mkdir()
+            for i in range(n):  # not through a table, which flushes each file to the disk
+                both = slice(2 * i, 2 * i + 2)
+                (many / f"{i:020d}.safetensors").write_bytes(part_bytes(keys[both], rows[both]))
+            shutil.copytree(many, few)
+            compact(LocalBlobs(few))
+            agree(np.array_equal(VectorTable(many).get(keys), VectorTable(few).get(keys)))
+            yield (
+                f"{2 * n} vectors in {n} files, after compaction against before",
+                *(lambda place=place, keys=keys: VectorTable(place).get(keys) for place in (many, few)),
+                3.0,
+            )
+
+
 def agree(same: bool) -> None:
     """Stop if the two sides do not give the same."""
     if not same:
@@ -198,7 +225,7 @@ def measure(pair: Pair, rounds: int) -> dict[str, object]:
     return {"what": what, "other": theirs, "ours": own, "ratio": theirs / own, "wanted": wanted}
 
 
-PARTS = {part.__name__: part for part in (labels, relevant, collapsed, learning, intervals)}
+PARTS = {part.__name__: part for part in (labels, relevant, collapsed, learning, intervals, compaction)}
 
 
 if __name__ == "__main__":
