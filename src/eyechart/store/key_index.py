@@ -40,6 +40,9 @@ class KeyIndex:
     def __init__(self) -> None:
         self._runs: list[_Run] = []
 
+    def __len__(self) -> int:
+        return sum(map(len, self._runs))
+
     def add(self, parts: Sequence[Digests], first: int) -> None:
         """Add whole parts, which are numbered from ``first`` on."""
         halves = [np.ascontiguousarray(keys).view(np.uint64) for keys in parts if len(keys)]

@@ -23,8 +23,10 @@ from eyechart.errors import ModelError
 from eyechart.io.digests import DIGEST_SIZE, digest_bytes
 from eyechart.io.files import cache_root
 from eyechart.store.blobs import BlobError, GoneBlobError, open_blobs
+from eyechart.store.half import rounded
 from eyechart.store.key_index import KeyIndex
 from eyechart.store.parts import DamagedPartError, new_name, part_bytes, read_tensor
+from eyechart.types import HALF
 
 log = logging.getLogger("eyechart.store")
 
@@ -35,14 +37,20 @@ Vectors = NDArray[np.float32]
 class VectorTable:
     """The vectors of one model and role (images, or texts in a language)."""
 
-    def __init__(self, place: str | Path, *parts: str) -> None:
+    def __init__(self, place: str | Path, *parts: str, half: bool = False) -> None:
         self._blobs = open_blobs(place, *parts)
+        self._half = half
+        """Whether vectors are rounded to half precision when they are added; they come back as float32 all the same."""
         self._parts: list[str] = []
         self._index = KeyIndex()
         self._verified: set[str] = set()
         self.damaged: list[str] = []
         """The parts that were set aside, and why."""
         self.refresh()
+
+    def __len__(self) -> int:
+        """Count the rows of all parts that were not found to be damaged."""
+        return len(self._index)
 
     def missing(self, digests: Digests) -> NDArray[np.bool_]:
         """Tell which keys have no vector yet; one in a part that turns out to be damaged has none."""
@@ -65,7 +73,8 @@ class VectorTable:
         """Store vectors under their keys, durably; returns when they are on disk.
 
         Raises:
-            ModelError: If a vector holds NaN or infinity: such a row would poison every later score.
+            ModelError: If a vector holds NaN or infinity: such a row would poison every later score. Or if half
+                precision cannot keep it.
         """
         if not len(digests):
             return
@@ -76,7 +85,8 @@ class VectorTable:
                 advice="Try --precision fp32, and check the weights.",
             )
         name = new_name()
-        self._blobs.write(name, part_bytes(digests, np.asarray(vectors, np.float32)))
+        full = np.asarray(vectors, np.float32)
+        self._blobs.write(name, part_bytes(digests, rounded(full) if self._half else full))
         self._verified.add(name)
         self._extend([(name, digests)])
 
@@ -160,11 +170,11 @@ class EmbeddingStore:
         self.root = root
         self._tables: dict[tuple[str, str], VectorTable] = {}
 
-    def table(self, fingerprint: str, role: str) -> VectorTable:
-        """Return the table of a model (by fingerprint) for a role: ``image`` or ``text``."""
-        key = (fingerprint, role)
+    def table(self, fingerprint: str, role: str, *, half: bool = False) -> VectorTable:
+        """Return the table of a model (by fingerprint) and a role (``image``, ``text``); in half precision, another."""
+        key = (fingerprint, f"{role}-{HALF}" if half else role)
         if key not in self._tables:
-            self._tables[key] = VectorTable(self.root, fingerprint, role)
+            self._tables[key] = VectorTable(self.root, *key, half=half)
         return self._tables[key]
 
     def refresh(self) -> None:
