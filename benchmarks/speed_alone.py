@@ -133,7 +133,10 @@ def _report(folder: Path, cache: Path) -> Cost:
 
 
 ALONE: dict[str, Part] = {
-    **{name: alone(name) for name in ("labels", "relevant", "collapsed", "learning", "intervals", "compaction")},
+    **{
+        name: alone(name)
+        for name in ("labels", "relevant", "collapsed", "learning", "intervals", "compaction", "half_precision")
+    },
     "reports": reports,
     "report_growth": report_growth,
     "score_growth": score_growth,

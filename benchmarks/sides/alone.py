@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -23,6 +24,7 @@ import numpy as np
 from vectors import make
 
 from eyechart import stats
+from eyechart.inference.pipeline import FLUSH_ROWS
 from eyechart.learn.kmeans import k_means
 from eyechart.learn.logistic import fit_logistic
 from eyechart.learn.neighbours import neighbour_votes
@@ -197,6 +199,32 @@ def compaction(scale: float) -> Iterator[Pair]:
             )
 
 
+def half_precision(scale: float) -> Iterator[Pair]:
+    """Write and read vectors in half precision; the other side does so in full."""
+    n = int(50_000 * scale)
+    keys, rows = np.random.default_rng(0).integers(0, 256, (n, 16), np.uint8), drawn(n, 1)
+    with tempfile.TemporaryDirectory() as folder:
+        full, half = Path(folder, "full"), Path(folder, "half")
+
+        def write(place: Path) -> None:
+            shutil.rmtree(place, ignore_errors=True)
+            table = VectorTable(place, half=place is half)
+            for first in range(0, n, FLUSH_ROWS):
+                table.add(keys[first : first + FLUSH_ROWS], rows[first : first + FLUSH_ROWS])
+
+        def read(place: Path) -> None:
+            table = VectorTable(place, half=place is half)
+            for first in range(0, n, FLUSH_ROWS):
+                table.get(keys[first : first + FLUSH_ROWS])
+
+        write(full), write(half)
+        agree(np.abs(VectorTable(half, half=True).get(keys) - rows).max() < 2**-11)
+        sizes = [sum(part.stat().st_size for part in place.iterdir()) / 1e6 for place in (half, full)]
+        files = "{:.0f} MB against {:.0f}".format(*sizes)
+        yield f"write {n} vectors in fp16, {files} in fp32", partial(write, full), partial(write, half), 0.8
+        yield f"read {n} vectors in fp16, {files} in fp32", partial(read, full), partial(read, half), 1.0
+
+
 def agree(same: bool) -> None:
     """Stop if the two sides do not give the same."""
     if not same:
@@ -225,7 +253,7 @@ def measure(pair: Pair, rounds: int) -> dict[str, object]:
     return {"what": what, "other": theirs, "ours": own, "ratio": theirs / own, "wanted": wanted}
 
 
-PARTS = {part.__name__: part for part in (labels, relevant, collapsed, learning, intervals, compaction)}
+PARTS = {part.__name__: part for part in (labels, relevant, collapsed, learning, intervals, compaction, half_precision)}
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ class _InFullToo:
 
     def add(self, digests: Digests, vectors: Vectors) -> None:
         self.table.add(digests, vectors)
-        if len(self.full) + len(digests) <= MOST_IN_FULL:
+        if self.full.rows + len(digests) <= MOST_IN_FULL:
             self.full.add(digests, vectors)
 
 

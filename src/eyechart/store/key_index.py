@@ -40,7 +40,9 @@ class KeyIndex:
     def __init__(self) -> None:
         self._runs: list[_Run] = []
 
-    def __len__(self) -> int:
+    @property
+    def rows(self) -> int:
+        """Count all rows."""
         return sum(map(len, self._runs))
 
     def add(self, parts: Sequence[Digests], first: int) -> None:

@@ -48,9 +48,10 @@ class VectorTable:
         """The parts that were set aside, and why."""
         self.refresh()
 
-    def __len__(self) -> int:
+    @property
+    def rows(self) -> int:
         """Count the rows of all parts that were not found to be damaged."""
-        return len(self._index)
+        return self._index.rows
 
     def missing(self, digests: Digests) -> NDArray[np.bool_]:
         """Tell which keys have no vector yet; one in a part that turns out to be damaged has none."""

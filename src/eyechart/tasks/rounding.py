@@ -17,6 +17,7 @@ from eyechart.types import HALF, STORE_PRECISION, MeanOf, Metric, Notice, Outcom
 
 SHOWN = 5e-5
 """Half of the last digit that tables show: what differs by less has not moved."""
+NO_METRIC = Metric(math.nan)
 LEAVES = frozenset({"save_clf"})
 """Settings by which a task writes files, which are those of the result."""
 
@@ -34,28 +35,30 @@ def compare_with_full(task: Task, material: Material, settings: Mapping[str, Any
         place = Path(folder) / material.output.name
         again = replace(material, model=full, output=place, progress=NoProgress())
         other = score_with_groups(task, task.predict(again, silent), silent)
+    by = moves(outcome.metrics, other.metrics)
     changed = changed_records(outcome, other)
+    notice = Notice(STORE_PRECISION, sum(move > SHOWN for move in by.values()), _message(outcome, other, by, changed))
     details = {
         "precision": HALF,
         "metrics_in_full": {name: metric.value for name, metric in other.metrics.items()},
         "changed_records": changed and changed[0],
     }
-    notice = Notice(STORE_PRECISION, changed[0] if changed else 0, _message(outcome, other, changed))
     return replace(outcome, notices=(*outcome.notices, notice), details={**outcome.details, STORE_PRECISION: details})
 
 
-def _message(outcome: Outcome, other: Outcome, changed: tuple[int, int] | None) -> str:
-    by = moves(outcome.metrics, other.metrics)
+def _message(outcome: Outcome, other: Outcome, by: Mapping[str, float], changed: tuple[int, int] | None) -> str:
     worst = max(by, key=lambda name: by[name], default="")
     if not worst or by[worst] <= SHOWN:
         bound = f" by more than {SHOWN:g}" if worst and by[worst] else ""
         return f"Vectors are stored in {HALF}: no metric differs from that of the full vectors{bound}."
     moved = sum(move > SHOWN for move in by.values())
     found, full = (f"{one.metrics[worst].value:.6g}" if worst in one.metrics else "none" for one in (outcome, other))
-    records = "" if changed is None else f" {changed[0]} of {changed[1]} records count otherwise."
+    metric = outcome.metrics.get(worst, NO_METRIC)
+    interval = "" if metric.low is None else f" (interval {metric.low:.4g} to {metric.high:.4g})"
+    records = "" if changed is None else f" In the primary metric {changed[0]} of {changed[1]} records count otherwise."
     return (
         f"Vectors are stored in {HALF}: {moved} of {len(by)} metrics differ from those of the full ones, most of all "
-        f"{worst}: {found} instead of {full}.{records}"
+        f"{worst}: {found} instead of {full}{interval}.{records}"
     )
 
 
