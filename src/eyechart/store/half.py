@@ -21,11 +21,17 @@ def rounded(vectors: NDArray[Any]) -> NDArray[np.float16]:
     """
     with np.errstate(over="ignore"):
         half = vectors.astype(np.float16)
-    lost = np.linalg.norm(vectors - half.astype(np.float32), axis=1)
-    bad = ~(lost <= FARTHEST * np.linalg.norm(vectors, axis=1))
+    lost = vectors - half
+    bad = ~(_squares(lost) <= FARTHEST**2 * _squares(vectors))
     if bad.any():
         raise ModelError(
             f"{int(bad.sum())} of {len(vectors)} vectors hold numbers that half precision cannot keep.",
             advice="Leave out --store-precision fp16 for this model. Nothing of these was stored.",
         )
     return half
+
+
+def _squares(rows: NDArray[Any]) -> NDArray[np.float64]:
+    """Sum squares in float64, where those of no number of float32 are too large or vanish."""
+    sums: NDArray[np.float64] = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
+    return sums
