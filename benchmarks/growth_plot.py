@@ -29,7 +29,8 @@ def _panel(points: list[tuple[int, float, float]], number: int, what: str, name:
     for n, value in ((point[0], point[column]) for point in points):
         x, y = place(n, value)
         dots.append(f'<circle cx="{x}" cy="{y}" r="5" fill="{colour}"/>')
-        dots.append(f'<text x="{x}" y="{y}" dy="-10" text-anchor="middle">{value:.0f}</text>')
+        shown = f"{value:.0f}" if value >= 10 else f"{value:.2g}"
+        dots.append(f'<text x="{x}" y="{y}" dy="-10" text-anchor="middle">{shown}</text>')
         dots.append(f'<text x="{x}" y="{HEIGHT - BOTTOM + 20}" text-anchor="middle">{n}</text>')
     first, last = points[0], points[-1]
     straight = line((first[0], first[column]), (last[0], last[column]))

@@ -82,6 +82,28 @@ MUTANTS = [
         '"data": digest_json([len(specs), *map(_content, read)]),',
         "tests/cli/test_eval.py tests/core tests/vlm/test_task.py tests/workflow/test_text_retrieval.py",
     ),
+    # -------------------------------------------------------------------------------------------------------- store
+    Mutant(
+        "store: a merged part comes last",
+        "store/parts.py",
+        'return f"{0:020d}-{10**19 - time.time_ns():019d}-{secrets.token_hex(4)}.safetensors"',
+        "return new_name()",
+        "tests/core/test_compact.py",
+    ),
+    Mutant(
+        "store: what was merged while it was listed is lost",
+        "store/vectors.py",
+        "                    complete = False  #",
+        "                    pass  #",
+        "tests/core/test_compact.py",
+    ),
+    Mutant(
+        "store: the classifier of the full vectors is saved",
+        "tasks/rounding.py",
+        'LEAVES = frozenset({"save_clf"})',
+        "LEAVES = frozenset()",
+        "tests/core/test_half.py",
+    ),
     # -------------------------------------------------------------------------------------------------------- tasks
     Mutant(
         "tasks: recall at k is one too generous",

@@ -1,4 +1,4 @@
-"""Parts of the speed comparison that need no peer: ranking, learning, intervals, reports, and how they grow."""
+"""Parts of the speed comparison that need no peer: ranking, learning, intervals, reports, store, and how they grow."""
 
 from __future__ import annotations
 
@@ -98,6 +98,19 @@ def score_growth(scale: float, rounds: int) -> list[Row]:  # noqa: ARG001 - the 
     return [growth_row(f"scoring, {what}", points) for what, points in dict(found).items()]
 
 
+def store_growth(scale: float, rounds: int) -> list[Row]:  # noqa: ARG001 - the least of three in one process
+    """Show how writing and reading the store grow with the vectors, 10,000 to 200,000 of 512 numbers."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    found = dict(_printed([sys.executable, str(HERE / "sides" / "store_growth.py"), str(scale), str(FOLDER)]))
+    (HERE / "results").mkdir(exist_ok=True)
+    points = [(n, cost["write"] + cost["read"], cost["peak"]) for n, cost in found.items()]
+    (HERE / "results" / "growth_store.svg").write_text(growth_plot(points, "vectors written and read"))
+    return [
+        growth_row(f"the store, vectors, {part}", [(n, cost[part]) for n, cost in found.items()])
+        for part in ("write", "read")
+    ]
+
+
 def growth_row(what: str, points: list[tuple[int, float]]) -> Row:
     """Make a row of the exponent of growth: 1 is linear."""
     sizes, times = np.log(np.array(points, float)).T
@@ -125,8 +138,21 @@ def _report(folders: list[Path], cache: Path) -> Cost:
 
 
 ALONE: dict[str, Part] = {
-    **{name: alone(name) for name in ("labels", "recall", "relevant", "collapsed", "learning", "intervals")},
+    **{
+        name: alone(name)
+        for name in (
+            "labels",
+            "recall",
+            "relevant",
+            "collapsed",
+            "learning",
+            "intervals",
+            "compaction",
+            "half_precision",
+        )
+    },
     "reports": reports,
     "report_growth": report_growth,
     "score_growth": score_growth,
+    "store_growth": store_growth,
 }

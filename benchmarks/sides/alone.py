@@ -6,10 +6,13 @@ Each part gives both sides and a check that they agree. Times are CPU seconds, m
 from __future__ import annotations
 
 import json
+import shutil
 import statistics
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import product
 from pathlib import Path
 
@@ -22,6 +25,7 @@ import numpy as np
 from vectors import make
 
 from eyechart import stats
+from eyechart.inference.pipeline import FLUSH_ROWS
 from eyechart.learn.kmeans import k_means
 from eyechart.learn.logistic import fit_logistic
 from eyechart.learn.neighbours import neighbour_votes
@@ -31,6 +35,10 @@ from eyechart.metrics.ranking import METRICS, RelevantRanks, rank_relevant
 from eyechart.metrics.retrieval import rank_both_ways, rank_positives, top_items
 from eyechart.metrics.search import TILE, Positives
 from eyechart.metrics.vectors import unit
+from eyechart.store.blobs import LocalBlobs
+from eyechart.store.compact import compact
+from eyechart.store.parts import part_bytes
+from eyechart.store.vectors import VectorTable
 
 Side = Callable[[], object]
 Pair = tuple[str, Side, Side, float]
@@ -234,6 +242,53 @@ def intervals(scale: float) -> Iterator[Pair]:
     )
 
 
+def compaction(scale: float) -> Iterator[Pair]:
+    """Open a table of small files, look all keys up and read all; ours is the same table after `cache compact`."""
+    for files in (1000, 10_000):
+        n = max(2, int(files * scale))
+        keys, rows = np.random.default_rng(0).integers(0, 256, (2 * n, 16), np.uint8), drawn(2 * n, 1)
+        with tempfile.TemporaryDirectory() as folder:
+            many, few = Path(folder, "many"), Path(folder, "few")
+            many.mkdir()
+            for i in range(n):  # not through a table, which flushes each file to the disk
+                both = slice(2 * i, 2 * i + 2)
+                (many / f"{i:020d}.safetensors").write_bytes(part_bytes(keys[both], rows[both]))
+            shutil.copytree(many, few)
+            compact(LocalBlobs(few))
+            agree(np.array_equal(VectorTable(many).get(keys), VectorTable(few).get(keys)))
+            yield (
+                f"{2 * n} vectors in {n} files, after compaction against before",
+                *(lambda place=place, keys=keys: VectorTable(place).get(keys) for place in (many, few)),
+                3.0,
+            )
+
+
+def half_precision(scale: float) -> Iterator[Pair]:
+    """Write and read vectors in half precision; the other side does so in full."""
+    n = int(50_000 * scale)
+    keys, rows = np.random.default_rng(0).integers(0, 256, (n, 16), np.uint8), drawn(n, 1)
+    with tempfile.TemporaryDirectory() as folder:
+        full, half = Path(folder, "full"), Path(folder, "half")
+
+        def write(place: Path) -> None:
+            shutil.rmtree(place, ignore_errors=True)
+            table = VectorTable(place, half=place is half)
+            for first in range(0, n, FLUSH_ROWS):
+                table.add(keys[first : first + FLUSH_ROWS], rows[first : first + FLUSH_ROWS])
+
+        def read(place: Path) -> None:
+            table = VectorTable(place, half=place is half)
+            for first in range(0, n, FLUSH_ROWS):
+                table.get(keys[first : first + FLUSH_ROWS])
+
+        write(full), write(half)
+        agree(np.abs(VectorTable(half, half=True).get(keys) - rows).max() < 2**-11)
+        sizes = [sum(part.stat().st_size for part in place.iterdir()) / 1e6 for place in (half, full)]
+        files = "{:.0f} MB against {:.0f}".format(*sizes)
+        yield f"write {n} vectors in fp16, {files} in fp32", partial(write, full), partial(write, half), 0.8
+        yield f"read {n} vectors in fp16, {files} in fp32", partial(read, full), partial(read, half), 1.0
+
+
 def agree(same: bool) -> None:
     """Stop if the two sides do not give the same."""
     if not same:
@@ -262,7 +317,10 @@ def measure(pair: Pair, rounds: int) -> dict[str, object]:
     return {"what": what, "other": theirs, "ours": own, "ratio": theirs / own, "wanted": wanted}
 
 
-PARTS = {part.__name__: part for part in (labels, recall, relevant, collapsed, learning, intervals)}
+PARTS = {
+    part.__name__: part
+    for part in (labels, recall, relevant, collapsed, learning, intervals, compaction, half_precision)
+}
 
 
 if __name__ == "__main__":

@@ -94,6 +94,8 @@ class Config(BaseModel):
     num_workers: int = Field(default=4, ge=0)
     precision: Literal["auto", "fp32", "fp16", "bf16", "amp", "half"] = "auto"
     """auto: fp32; half: fp16 on a GPU, fp32 elsewhere."""
+    store_precision: Literal["fp32", "fp16"] = "fp32"
+    """How vectors are stored, and so also how they are scored."""
     device: str = "auto"
     on_error: OnError = "fail"
     min_success: float | None = Field(default=None, ge=0, le=1)

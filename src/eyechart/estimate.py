@@ -29,7 +29,7 @@ MOST_RESULTS = 300
 """Past results that are looked at in a folder, the newest first."""
 COUNTED = frozenset({"folder", "table", "jsonl", "questions"})
 """Readers that list their samples without reading them."""
-BYTES = 4
+BYTES = {"fp32": 4, "fp16": 2}
 """Of a number in the store of vectors."""
 
 
@@ -117,7 +117,7 @@ def _of_job(job: Job, past: Sequence[Result], datasets: OpenDatasets, config: Co
         job=job,
         samples=samples,
         seconds=max(rates) * samples if samples is not None and rates else None,
-        vectors=max(dims) * BYTES * samples if samples is not None and dims else None,
+        vectors=max(dims) * BYTES[config.store_precision] * samples if samples is not None and dims else None,
     )
 
 

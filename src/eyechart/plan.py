@@ -25,8 +25,10 @@ from eyechart.tasks.base import Task
 from eyechart.tasks.groups import group_settings
 from eyechart.tasks.registry import TASK_OF_KIND, load_task
 from eyechart.types import (
+    HALF,
     NOTHING_GIVEN,
     OBJECT,
+    STORE_PRECISION,
     DatasetInfo,
     DatasetSpec,
     Given,
@@ -275,6 +277,8 @@ def _job(config: Config, spec: ModelSpec, benchmark: PlannedBenchmark) -> Job:
     named = replace(spec, name=label) if label else spec
     if config.like != OWN:
         benchmark = replace(benchmark, settings={**benchmark.settings, "like": config.like})
+    if config.store_precision == HALF and task.needs == "encoder":
+        benchmark = replace(benchmark, settings={**benchmark.settings, STORE_PRECISION: HALF})
     return benchmark.job(
         spec,
         place_of(

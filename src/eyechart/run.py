@@ -22,6 +22,7 @@ from eyechart.session import Session, Stored
 from eyechart.tasks.base import Material, Prediction
 from eyechart.tasks.groups import check_columns, score_with_groups
 from eyechart.tasks.registry import load_task
+from eyechart.tasks.rounding import compare_with_full
 from eyechart.types import Job
 
 
@@ -108,6 +109,8 @@ def run_job(job: Job, session: Session) -> Result:
     prediction = task.predict(material, job.settings)
     with watch.phase("score"):
         outcome = score_with_groups(task, prediction, job.settings)
+        if job.half:
+            outcome = compare_with_full(task, material, job.settings, outcome)
     if model.model.loaded and not loaded_before:
         watch.add("load", model.model.load_seconds)
     result = make_result(

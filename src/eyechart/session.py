@@ -42,6 +42,7 @@ class Session:
     _manifests: dict[str, Manifest] = field(default_factory=dict)
     _models: dict[str, LazyModel] = field(default_factory=dict)
     _passing: dict[str, EmbeddingStore] = field(default_factory=dict)
+    _full: tuple[ModelSpec, EmbeddingStore] | None = None
 
     def model(self, spec: ModelSpec, role: Role, part: str = "") -> LazyModel:
         """Return a model, once; the one before it in the same part is dropped, as two may not fit into memory."""
@@ -63,6 +64,8 @@ class Session:
         return StoredEmbeddings(
             model,
             self.passing_store(spec.given) if spec.given else self.store,
+            half=job.half,
+            full=self._store_in_full(spec) if job.half and not part else None,
             batch_size=job.batch_size,
             workers=job.workers,
             on_error=job.on_error,
@@ -73,10 +76,21 @@ class Session:
     def passing_store(self, given: Given) -> EmbeddingStore:
         """Return a store for the vectors of an object: of this one alone, and gone at the end of the session."""
         if given.token not in self._passing:
-            folder = Path(tempfile.mkdtemp(prefix="eyechart-vectors-"))
-            weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
-            self._passing[given.token] = EmbeddingStore(folder)
+            self._passing[given.token] = self._temporary_store()
         return self._passing[given.token]
+
+    def _store_in_full(self, spec: ModelSpec) -> EmbeddingStore:
+        """Return a store for what a model gives before it is rounded; that of the model before it is emptied."""
+        if self._full is None or self._full[0] != spec:
+            if self._full is not None:
+                shutil.rmtree(self._full[1].root, ignore_errors=True)
+            self._full = spec, self._temporary_store()
+        return self._full[1]
+
+    def _temporary_store(self) -> EmbeddingStore:
+        folder = Path(tempfile.mkdtemp(prefix="eyechart-vectors-"))
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        return EmbeddingStore(folder)
 
     def generator(self, job: Job, task: Task) -> StoredAnswers:
         """Return the generator of a job, with the store in front of it."""

@@ -397,6 +397,11 @@ WHERE_OPTIONS = frozenset({"cache_dir", "offline"})
 """Options of a dataset that say where its files are kept; they do not change the numbers."""
 
 
+HALF = "fp16"
+STORE_PRECISION = "store_precision"
+"""The setting of a job that says in which precision vectors are stored; without it, in full."""
+
+
 @dataclass(frozen=True, slots=True)
 class Job:
     """One model on one benchmark in one language: a value, printable, the same every time it is planned."""
@@ -452,6 +457,11 @@ class Job:
         dataset = {**self.dataset.source, "limit": self.dataset.limit, "options": options}
         others = {part: spec.what for part, spec in self.others.items()}
         return digest_json([self.model.what, others, dataset, self.task, dict(self.settings), self.on_error])
+
+    @property
+    def half(self) -> bool:
+        """Tell whether vectors are stored in half precision, and so also scored."""
+        return self.settings.get(STORE_PRECISION) == HALF
 
 
 # ---------------------------------------------------------------------------------------------- outcomes

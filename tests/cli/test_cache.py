@@ -164,3 +164,49 @@ def test_verify_finds_an_answer_that_changed(cache, capsys):
     assert main(["cache", "verify", "--kind", "responses"]) == 1
 
     assert "1 lines are no answers" in capsys.readouterr().out
+
+
+def test_small_files_of_vectors_are_merged_and_a_run_reads_them(cache, capsys, tmp_path):
+    for limit in ("10", "15"):
+        assert main(["eval", *TINY, "--dataset", "demo/garments", "--limit", limit, "--output", f"{limit}.json"]) == 0
+    before = parts(cache)
+    first = json.loads((tmp_path / "15.json").read_text())
+    capsys.readouterr()
+
+    assert main(["cache", "compact", "--dry-run"]) == 0
+    assert "eyechart-tiny: 3 of 5 files would be merged into 1." in capsys.readouterr().out
+    assert parts(cache) == before
+    assert main(["cache", "compact", "--model", "eyechart-tiny"]) == 0
+    assert "eyechart-tiny: 3 of 5 files were merged into 1." in capsys.readouterr().out
+    assert len(parts(cache)) == 3  # images, texts, and which texts were cut
+    assert main(["cache", "compact"]) == 0
+    assert "Nothing to merge among 3 files" in capsys.readouterr().out
+
+    assert main(["eval", *TINY, "--dataset", "demo/garments", "--limit", "15", "--output", "again.json"]) == 0
+    again = json.loads((tmp_path / "again.json").read_text())
+    assert again["metrics"] == first["metrics"]
+    assert "throughput" not in again["provenance"]  # nothing was encoded
+    assert again["notices"] == first["notices"]
+
+
+def test_damaged_files_are_told_and_not_merged(cache, capsys):
+    assert main(["eval", *TINY, "--dataset", "demo/garments", "--limit", "10"]) == 0
+    broken = next(part for part in parts(cache) if part.parent.name == "image")
+    broken.write_bytes(broken.read_bytes()[:-1])
+
+    assert main(["cache", "compact"]) == 1
+
+    told = capsys.readouterr().out.replace("\n", " ")
+    assert str(broken) in told
+    assert "Damaged files: 1. They were left as they are" in told
+    assert broken in parts(cache)
+
+
+def test_a_store_elsewhere_is_left_alone(cache, capsys, monkeypatch):
+    monkeypatch.setenv("EYECHART_STORE", "memory://elsewhere")
+
+    assert main(["cache", "compact"]) == 0
+
+    told = capsys.readouterr()
+    assert "which is not looked at here" in told.err
+    assert "Nothing to merge among 0 files" in told.out

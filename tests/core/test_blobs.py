@@ -14,7 +14,7 @@ import pytest
 
 from eyechart.errors import UsageError
 from eyechart.outputs import place_of
-from eyechart.store.blobs import BlobError, LocalBlobs, open_blobs
+from eyechart.store.blobs import BlobError, LocalBlobs, RemoteBlobs, open_blobs
 from eyechart.store.vectors import EmbeddingStore, VectorTable, store_place, text_digests
 from eyechart.types import ModelSpec
 
@@ -91,6 +91,27 @@ def test_a_blob_is_fetched_once(tmp_path, monkeypatch):
     assert blobs.path("1.safetensors").read_bytes() == b"content"
     blobs.system.rm(blobs.root, recursive=True)
     assert blobs.path("1.safetensors").read_bytes() == b"content"
+
+
+def test_what_is_gone_between_listing_and_fetching_is_in_the_next_list(tmp_path, monkeypatch):
+    monkeypatch.setenv("EYECHART_CACHE", str(tmp_path / "cache"))
+    place = f"memory://{tmp_path.name}"
+    VectorTable(place).add(keys("a"), rows(1))
+    monkeypatch.setenv("EYECHART_CACHE", str(tmp_path / "cache of another machine"))
+    names = RemoteBlobs.names
+
+    def early(blobs):
+        listed = names(blobs)
+        monkeypatch.setattr(RemoteBlobs, "names", names)
+        blobs.system.rm(blobs.root, recursive=True)
+        VectorTable(place).add(keys("a", "b"), rows(2))
+        return listed
+
+    monkeypatch.setattr(RemoteBlobs, "names", early)
+    table = VectorTable(place)
+
+    np.testing.assert_array_equal(table.get(keys("b", "a")), rows(2)[::-1])
+    assert table.damaged == []
 
 
 def test_a_file_address_is_a_folder_so_that_writes_stay_atomic(tmp_path):

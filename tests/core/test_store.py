@@ -130,7 +130,7 @@ def test_a_part_is_verified_once_in_a_process(tmp_path, monkeypatch):
     VectorTable(tmp_path).add(keys("a"), rows(1))
     table = VectorTable(tmp_path)
     assert not table.missing(keys("a")).any()
-    monkeypatch.setattr("eyechart.store.vectors._checksum", lambda tensor: pytest.fail("verified again"))
+    monkeypatch.setattr("eyechart.store.parts.checksum", lambda tensor: pytest.fail("verified again"))
 
     assert not table.missing(keys("a")).any()
     table.get(keys("a"))

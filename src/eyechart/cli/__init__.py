@@ -29,7 +29,7 @@ COMMANDS = {
     "serve": "show that page on loopback, kept up to date while a run is going on",
     "bench-api": "measure throughput and latency of an embedding or rerank server",
     "completion": "print a script that completes commands in bash, zsh or fish",
-    "cache": "list, verify or remove what is kept on this machine: vectors, answers, downloads",
+    "cache": "list, verify, compact or remove what is kept on this machine: vectors, answers, downloads",
     "doctor": "check the installation and say what to do",
 }
 """Subcommands: each is a module of this package with ``add_arguments(parser)`` and ``run(args)``."""

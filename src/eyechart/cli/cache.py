@@ -1,4 +1,4 @@
-"""``eyechart cache``: what is kept on this machine, whether it is sound, and less of it."""
+"""``eyechart cache``: what is kept on this machine, whether it is sound, less of it, and fewer files."""
 
 from __future__ import annotations
 
@@ -22,12 +22,16 @@ INDEX = ("cards", "digests")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
     add = parser.add_argument
-    add("action", choices=list(ACTIONS), help="list it, remove from it, or check stored vectors and answers")
+    add(
+        "action",
+        choices=list(ACTIONS),
+        help="list it, remove from it, check stored vectors and answers, or merge small files of vectors",
+    )
     add("--kind", nargs="+", default=[], help="only these: embeddings, responses, datasets, ... as `cache ls` shows")
     add("--model", nargs="+", default=[], help="only these models, by name or fingerprint")
     add("--dataset", nargs="+", default=[], help="only these downloaded datasets, as `cache ls` shows")
     add("--yes", action="store_true", help="clear: do not ask")
-    add("--dry-run", action="store_true", help="clear: say what would be removed, and remove nothing")
+    add("--dry-run", action="store_true", help="clear, compact: say what would be done, and change nothing")
     add("--json", action="store_true", help="ls: print JSON")
 
 
@@ -129,6 +133,30 @@ def _verify(args: argparse.Namespace, items: Sequence[CacheItem]) -> int:  # noq
     return int(damaged > 0)
 
 
+def _compact(args: argparse.Namespace, items: Sequence[CacheItem]) -> int:
+    from eyechart.store.compact import Compacted, compact_model
+    from eyechart.store.contents import EMBEDDINGS
+
+    found = Compacted()
+    would = "would be" if args.dry_run else "were"
+    for item in items:
+        if item.kind == EMBEDDINGS:
+            one = compact_model(item.path, dry_run=args.dry_run)
+            found += one
+            if one.merged:
+                write_message(
+                    f"{item.name}: {one.merged} of {one.parts} files {would} merged into {one.into}.\n", sys.stdout
+                )
+            for line in one.damaged:
+                write_message(f"{item.name}: {line}\n", sys.stdout)
+    if not found.merged:
+        write_message(f"Nothing to merge among {found.parts} files of vectors.\n", sys.stdout)
+    if found.damaged:
+        end = "They were left as they are: a run sets them aside and computes them again."
+        write_message(f"Damaged files: {len(found.damaged)}. {end}\n", sys.stdout)
+    return int(bool(found.damaged))
+
+
 def megabytes(size: int) -> str:
     """Write a size as people read it."""
     return f"{size / 1e9:.2f} GB" if size >= 1e9 else f"{size / 1e6:.1f} MB" if size >= 1e5 else f"{size / 1e3:.1f} kB"
@@ -138,4 +166,5 @@ ACTIONS: dict[str, Callable[[argparse.Namespace, Sequence[CacheItem]], int]] = {
     "ls": _list,
     "clear": _clear,
     "verify": _verify,
+    "compact": _compact,
 }

@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="ASPECT",
         help="what differs on purpose: prompts, training, metric, 'task version', samples, judge, 'judge prompt', "
-        "extractor",
+        "extractor, 'stored vectors'",
     )
     parser.add_argument(
         "--reference",

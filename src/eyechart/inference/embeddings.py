@@ -3,23 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from eyechart.errors import DataError, ModelError
-from eyechart.inference.pipeline import Pipeline
+from eyechart.inference.pipeline import FLUSH_ROWS, Pipeline, Sink
 from eyechart.io.progress import NoProgress, Progress
 from eyechart.io.stopwatch import Stopwatch
 from eyechart.manifest import Embedded, Failure, Manifest
 from eyechart.metrics.vectors import Vectors
 from eyechart.models.lazy import LazyModel
-from eyechart.store.vectors import EmbeddingStore, VectorTable, text_digests
+from eyechart.store.vectors import Digests, EmbeddingStore, VectorTable, text_digests
 from eyechart.types import ModelCard, Notice, OnError, Sample
 
 Wanted = TypeVar("Wanted", bound=Sized)
 Listed = tuple[bytes, Sample]
 """An image that somebody has to embed: the key of its vector, and where its bytes are."""
+
+
+ROUNDED = ("image", "text")
+"""The tables that may be in half precision; which texts were cut stands in one that has no precision."""
+MOST_IN_FULL = 200_000
+"""Vectors of a table that are kept in full beside rounded ones: 400 MB of 512 numbers each."""
+
+
+@dataclass(frozen=True)
+class _InFullToo:
+    """A table of rounded vectors, and one that gets the same vectors as the model gave them."""
+
+    table: VectorTable
+    full: VectorTable
+
+    def add(self, digests: Digests, vectors: Vectors) -> None:
+        self.table.add(digests, vectors)
+        if self.full.rows + len(digests) <= MOST_IN_FULL:
+            self.full.add(digests, vectors)
 
 
 class StoredEmbeddings:
@@ -35,9 +56,15 @@ class StoredEmbeddings:
         on_error: OnError = "fail",
         progress: Progress | None = None,
         watch: Stopwatch | None = None,
+        half: bool = False,
+        full: EmbeddingStore | None = None,
     ) -> None:
         self.model = model
         self.store = store
+        self.half = half
+        """Whether vectors are stored, and so also handed out, in half precision."""
+        self.full = full
+        """Where those that are computed are kept as the model gave them, to be compared with the rounded ones."""
         self.progress = progress or NoProgress()
         self.watch = watch or Stopwatch()
         self.pipeline = Pipeline(model, batch_size, workers, on_error, self.watch)
@@ -48,6 +75,17 @@ class StoredEmbeddings:
         """Whose vectors were handed out: those of two models are not compared with each other."""
         self._size: int | None = None
         """How long those vectors are."""
+        self._known_in_full = full is not None
+        """Whether all that were handed out are there in full as well."""
+
+    def in_full(self) -> StoredEmbeddings | None:
+        """Return the same model with the vectors as it gave them, if all that were handed out are known so."""
+        if not self._known_in_full or self.full is None or self._given is None:
+            return None
+        how = self.pipeline
+        return StoredEmbeddings(
+            self.model, self.full, batch_size=how.batch_size, workers=how.workers, on_error=how.on_error
+        )
 
     @property
     def card(self) -> ModelCard:
@@ -59,7 +97,7 @@ class StoredEmbeddings:
 
         Those whose bytes are only in this process come without an image: the other one finds them by their ids.
         """
-        absent = np.flatnonzero(self._table().missing(manifest.digests))
+        absent = np.flatnonzero(self._absent("image", manifest.digests))
         wanted = {manifest.digests[i].tobytes() for i in absent}
         return [
             (key, Sample(sample.id, sample.need_image().elsewhere()))
@@ -76,12 +114,24 @@ class StoredEmbeddings:
         if wanted:
             found = ((key, sample) for key, sample in here.items() if key in wanted)
             with self.progress.step("images", len(wanted)) as bar:
-                self.pipeline.embed_images(found, self._table(), bar)
+                self.pipeline.embed_images(found, self._sink(), bar)
 
     def _missing(self, keys: Iterable[bytes]) -> set[bytes]:
         listed = list(keys)
         digests = np.frombuffer(b"".join(listed), np.uint8).reshape(len(listed), -1)
-        return {listed[i] for i in np.flatnonzero(self._table().missing(digests))}
+        return {listed[i] for i in np.flatnonzero(self._absent("image", digests))}
+
+    def _absent(self, role: str, keys: Digests) -> NDArray[np.bool_]:
+        """Tell which vectors have to be computed; what is stored in full needs only be rounded."""
+        absent = self._table(role).missing(keys)
+        if self.half and absent.any():
+            full = self.store.table(self.card.fingerprint, role)
+            known = np.flatnonzero(absent & ~full.missing(keys))
+            for start in range(0, len(known), FLUSH_ROWS):
+                rows = keys[known[start : start + FLUSH_ROWS]]
+                self._sink(role).add(rows, full.get(rows))
+            absent[known] = False
+        return absent
 
     def images(self, manifest: Manifest) -> Embedded:
         """Embed the images of a manifest; each distinct image is encoded once per model, ever."""
@@ -92,11 +142,14 @@ class StoredEmbeddings:
             failures = _with_copies(manifest, kept, failures)
         self._given = self.card.fingerprint
         with self.watch.phase("store"):
-            vectors = self._of_one_size(table.get(manifest.digests[kept]))
+            vectors = self._handed_out("image", manifest.digests[kept])
         return Embedded(vectors, kept, tuple(failures))
 
-    def _of_one_size(self, vectors: Vectors) -> Vectors:
-        """Refuse vectors that cannot be compared with those that were handed out before."""
+    def _handed_out(self, role: str, keys: Digests) -> Vectors:
+        """Read vectors; refuse those that cannot be compared with those that were handed out before."""
+        vectors = self._table(role).get(keys)
+        if self.full is not None and self._known_in_full:
+            self._known_in_full = not self.full.table(self.card.fingerprint, role).missing(keys).any()
         if len(vectors):
             size, self._size = self._size, vectors.shape[1]
             if size not in (None, self._size):
@@ -107,7 +160,12 @@ class StoredEmbeddings:
         return vectors
 
     def _table(self, role: str = "image") -> VectorTable:
-        return self.store.table(self.card.fingerprint, role)
+        return self.store.table(self.card.fingerprint, role, half=self.half and role in ROUNDED)
+
+    def _sink(self, role: str = "image") -> Sink:
+        """Return where new vectors go."""
+        table = self._table(role)
+        return table if self.full is None else _InFullToo(table, self.full.table(self.card.fingerprint, role))
 
     def _settled(self, missing: Callable[[], Wanted]) -> Wanted:
         """Find what is missing. If anything is, load the model first, and look again in the table of its own card.
@@ -128,25 +186,30 @@ class StoredEmbeddings:
         if not wanted:
             return []
         with self.progress.step(f"images of {manifest.info.name}", len(wanted)) as bar:
-            return self.pipeline.embed_images(_missing_samples(manifest, wanted), self._table(), bar)
+            return self.pipeline.embed_images(_missing_samples(manifest, wanted), self._sink(), bar)
 
     def texts(self, texts: Sequence[str], *, language: str = "en") -> Vectors:
         """Embed texts, each distinct one once, in the order given."""
         distinct = list(dict.fromkeys(texts))
         keys = text_digests(distinct, language)
         missing = self._settled(
-            lambda: list(np.flatnonzero(self._table("text").missing(keys) | self._table("text-cut").missing(keys)))
+            lambda: list(np.flatnonzero(self._absent("text", keys) | self._table("text-cut").missing(keys)))
         )
-        vectors, cuts = self._table("text"), self._table("text-cut")
         if missing:
             with self.progress.step("texts", len(missing)) as bar:
                 texts_left = [distinct[i] for i in missing]
-                self.pipeline.embed_texts(texts_left, keys[missing], (vectors, cuts), language, bar)
+                sinks = self._sink("text"), self._table("text-cut")
+                self.pipeline.embed_texts(texts_left, keys[missing], sinks, language, bar)
         self._given = self.card.fingerprint
         position = {text: i for i, text in enumerate(distinct)}
         with self.watch.phase("store"):
-            self._truncated += int(cuts.get(keys).sum())
-            return self._of_one_size(vectors.get(keys)[[position[text] for text in texts]])
+            cuts = self._table("text-cut").get(keys)
+            self._truncated += int(cuts.sum())
+            if self.full is not None:
+                known = self.full.table(self.card.fingerprint, "text-cut")
+                new = known.missing(keys)
+                known.add(keys[new], cuts[new])
+            return self._handed_out("text", keys)[[position[text] for text in texts]]
 
     def notices(self) -> Sequence[Notice]:
         """Return what the model had to say and how many texts it could not read to the end."""

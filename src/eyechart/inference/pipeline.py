@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from eyechart.io.progress import Bar
 from eyechart.io.stopwatch import Stopwatch
 from eyechart.manifest import Failure
 from eyechart.models.lazy import LazyModel
-from eyechart.store.vectors import VectorTable
+from eyechart.store.vectors import Digests, Vectors
 from eyechart.types import OnError, Sample
 
 Prepared = tuple[bytes, Sample, int | None, Future[NDArray[Any]]]
@@ -36,11 +36,18 @@ FLUSH_SECONDS = 20.0
 """A crash loses at most what was computed since the last flush."""
 
 
+class Sink(Protocol):
+    """Takes vectors: a table, or several at once."""
+
+    def add(self, digests: Digests, vectors: Vectors) -> None:
+        """Store vectors under their keys."""
+
+
 @dataclass
 class _Buffer:
     """Vectors on their way to the store."""
 
-    table: VectorTable
+    table: Sink
     watch: Stopwatch
     keys: list[bytes] = field(default_factory=list)
     vectors: list[NDArray[np.float32]] = field(default_factory=list)
@@ -83,7 +90,7 @@ class Pipeline:
     watch: Stopwatch
     backoff: BatchBackoff = field(default_factory=BatchBackoff)
 
-    def embed_images(self, samples: Iterable[tuple[bytes, Sample]], table: VectorTable, bar: Bar) -> list[Failure]:
+    def embed_images(self, samples: Iterable[tuple[bytes, Sample]], table: Sink, bar: Bar) -> list[Failure]:
         """Store the vectors of images; return those that could not be decoded.
 
         Args:
@@ -170,7 +177,7 @@ class Pipeline:
         self,
         texts: list[str],
         keys: NDArray[np.uint8],
-        tables: tuple[VectorTable, VectorTable],
+        tables: tuple[Sink, Sink],
         language: str,
         bar: Bar,
     ) -> None:

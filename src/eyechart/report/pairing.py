@@ -34,6 +34,7 @@ ASPECTS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("job", "settings", "batch_size"),
     ),
     "metric": (("job", "settings", "metric"),),
+    "stored vectors": (("job", "settings", "store_precision"),),
     "task version": (("job", "settings", "task_version"),),
     "judge": (
         ("job", "others", "judge"),
@@ -49,7 +50,7 @@ _PARENTS = {place[:-1] for places in ASPECTS.values() for place in places}
 UNPAIRABLE = frozenset({"dataset", "split"})
 """What cannot differ on purpose: there are no samples in common."""
 _NONE_IS_A_VALUE = {("job", "limit"), ("job", "others", "judge")} | {
-    ("job", "settings", name) for name in ("folds", "val_split", "val_proportion", "load_clfs")
+    ("job", "settings", name) for name in ("folds", "val_split", "val_proportion", "load_clfs", "store_precision")
 }
 """No limit is all samples, no judge is a way to judge, too, and what is not given has a meaning as well."""
 

@@ -26,6 +26,10 @@ class BlobError(EyechartError):
     """The place cannot be used."""
 
 
+class GoneBlobError(BlobError):
+    """A blob is no longer there: another process has merged it with others, set it aside or removed it."""
+
+
 class LocalBlobs:
     """Blobs in a folder: written aside, flushed and renamed."""
 
@@ -33,8 +37,15 @@ class LocalBlobs:
         self.folder = folder
 
     def names(self) -> list[str]:
-        """List the finished files."""
-        return sorted(path.name for path in self.folder.glob(PATTERN))
+        """List the finished files.
+
+        A listing may miss a file that was written while it was made, and also those that were then removed because of
+        it. The next listing has that file: two that agree have missed nothing.
+        """
+        found = None
+        while (again := sorted(path.name for path in self.folder.glob(PATTERN))) != found:
+            found = again
+        return found
 
     def write(self, name: str, data: bytes) -> None:
         """Write a file into a folder that only its owner can read."""
@@ -44,6 +55,11 @@ class LocalBlobs:
     def path(self, name: str) -> Path:
         """Return the file itself."""
         return self.folder / name
+
+    def remove(self, name: str) -> None:
+        """Remove the file. One that is in use stays where the system wants it so (Windows), until the next time."""
+        with suppress(FileNotFoundError, PermissionError):
+            (self.folder / name).unlink()
 
     def set_aside(self, name: str) -> None:
         """Rename the file; another process may have done so already."""
@@ -90,6 +106,8 @@ class RemoteBlobs:
         if not copy.is_file():
             try:
                 data = self.system.cat_file(f"{self.root}/{name}")
+            except FileNotFoundError as error:
+                raise GoneBlobError(f"A part of the embedding store is gone: {self.shown}, {name}.") from error
             except Exception as error:
                 raise self._failed("read", error) from error
             self._copy(name, data)

@@ -13,7 +13,8 @@ from pathlib import Path
 from eyechart.io.files import NOTES, cache_root
 from eyechart.store.answers import Responses
 from eyechart.store.blobs import DAMAGED, PATTERN, LocalBlobs, open_blobs
-from eyechart.store.vectors import damage_of_part, store_place
+from eyechart.store.parts import damage_of_part
+from eyechart.store.vectors import store_place
 
 EMBEDDINGS, RESPONSES = "embeddings", "responses"
 KINDS = {

@@ -40,6 +40,11 @@ class KeyIndex:
     def __init__(self) -> None:
         self._runs: list[_Run] = []
 
+    @property
+    def rows(self) -> int:
+        """Count all rows."""
+        return sum(map(len, self._runs))
+
     def add(self, parts: Sequence[Digests], first: int) -> None:
         """Add whole parts, which are numbered from ``first`` on."""
         halves = [np.ascontiguousarray(keys).view(np.uint64) for keys in parts if len(keys)]

@@ -5,16 +5,14 @@ or not at all (`eyechart.store.blobs`), so there are no locks, any number of wri
 writer leaves only a temporary file. Keys are read once and looked up in memory; vectors are read part by part.
 
 Every part carries checksums of its keys and of its vectors, which are verified when they are first used. A part that
-fails is set aside, and what it held is computed again.
+fails is set aside, and what it held is computed again. A part that is gone was most likely merged with others
+(`eyechart.store.compact`): the table then looks at all parts anew.
 """
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import os
-import secrets
-import time
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +22,11 @@ from numpy.typing import NDArray
 from eyechart.errors import ModelError
 from eyechart.io.digests import DIGEST_SIZE, digest_bytes
 from eyechart.io.files import cache_root
-from eyechart.store.blobs import BlobError, open_blobs
+from eyechart.store.blobs import BlobError, GoneBlobError, open_blobs
+from eyechart.store.half import rounded
 from eyechart.store.key_index import KeyIndex
+from eyechart.store.parts import DamagedPartError, new_name, part_bytes, read_tensor
+from eyechart.types import HALF
 
 log = logging.getLogger("eyechart.store")
 
@@ -33,21 +34,24 @@ Digests = NDArray[np.uint8]
 Vectors = NDArray[np.float32]
 
 
-class DamagedPartError(BlobError):
-    """A part is not what was written."""
-
-
 class VectorTable:
     """The vectors of one model and role (images, or texts in a language)."""
 
-    def __init__(self, place: str | Path, *parts: str) -> None:
+    def __init__(self, place: str | Path, *parts: str, half: bool = False) -> None:
         self._blobs = open_blobs(place, *parts)
+        self._half = half
+        """Whether vectors are rounded to half precision when they are added; they come back as float32 all the same."""
         self._parts: list[str] = []
         self._index = KeyIndex()
         self._verified: set[str] = set()
         self.damaged: list[str] = []
         """The parts that were set aside, and why."""
         self.refresh()
+
+    @property
+    def rows(self) -> int:
+        """Count the rows of all parts that were not found to be damaged."""
+        return self._index.rows
 
     def missing(self, digests: Digests) -> NDArray[np.bool_]:
         """Tell which keys have no vector yet; one in a part that turns out to be damaged has none."""
@@ -57,7 +61,11 @@ class VectorTable:
         """Return the part that holds each key, or -1, and its row there. Every part that is named is sound."""
         while True:
             parts, rows = self._index.find(digests)
-            damaged = [n for n in np.unique(parts[parts >= 0]) if not self._is_sound(self._parts[n])]
+            try:
+                damaged = [n for n in np.unique(parts[parts >= 0]) if not self._is_sound(self._parts[n])]
+            except GoneBlobError:
+                self._reopen()
+                continue
             if not damaged:
                 return parts, rows
             self._index.forget(damaged)  # another part may hold the same keys, and has to be looked at as well
@@ -66,10 +74,9 @@ class VectorTable:
         """Store vectors under their keys, durably; returns when they are on disk.
 
         Raises:
-            ModelError: If a vector holds NaN or infinity: such a row would poison every later score.
+            ModelError: If a vector holds NaN or infinity: such a row would poison every later score. Or if half
+                precision cannot keep it.
         """
-        from safetensors.numpy import save
-
         if not len(digests):
             return
         if not np.isfinite(vectors).all():
@@ -78,26 +85,34 @@ class VectorTable:
                 f"The model gave {bad} of {len(vectors)} vectors with NaN or infinite values.",
                 advice="Try --precision fp32, and check the weights.",
             )
-        name = f"{time.time_ns():020d}-{secrets.token_hex(4)}.safetensors"
-        tensors: dict[str, NDArray[Any]] = {
-            "keys": np.ascontiguousarray(digests),
-            "vectors": np.ascontiguousarray(vectors, np.float32),
-        }
-        self._blobs.write(name, save(tensors, {key: _checksum(tensor) for key, tensor in tensors.items()}))
+        name = new_name()
+        full = np.asarray(vectors, np.float32)
+        self._blobs.write(name, part_bytes(digests, rounded(full) if self._half else full))
         self._verified.add(name)
         self._extend([(name, digests)])
 
     def get(self, digests: Digests) -> Vectors:
         """Return the vectors for keys that are all present, in the order of the keys."""
-        parts, rows = self._find(digests)
-        if (parts < 0).any():
-            raise KeyError(f"{int((parts < 0).sum())} keys are not in the store")
+        while True:
+            parts, rows = self._find(digests)
+            if (parts < 0).any():
+                raise BlobError(
+                    f"{int((parts < 0).sum())} of {len(digests)} vectors are not in the embedding store.",
+                    advice="Run again: what was removed meanwhile is computed again.",
+                )
+            try:
+                return self._gather(parts, rows)
+            except GoneBlobError:
+                self._reopen()
+
+    def _gather(self, parts: NDArray[np.int32], rows: NDArray[np.int64]) -> Vectors:
+        """Read rows of parts that were verified."""
         out: Vectors | None = None
         order = np.argsort(parts, kind="stable")
         for chosen in np.split(order, np.flatnonzero(np.diff(parts[order])) + 1) if len(order) else ():
-            vectors = _read(self._blobs.path(self._parts[parts[chosen[0]]]), "vectors", verify=False)
+            vectors = read_tensor(self._blobs.path(self._parts[parts[chosen[0]]]), "vectors", verify=False)
             if out is None:
-                out = np.empty((len(digests), vectors.shape[1]), np.float32)
+                out = np.empty((len(parts), vectors.shape[1]), np.float32)
             elif out.shape[1] != vectors.shape[1]:
                 raise ModelError(f"The model gave vectors of {out.shape[1]} and of {vectors.shape[1]} dimensions.")
             out[chosen] = vectors[rows[chosen]]
@@ -105,14 +120,26 @@ class VectorTable:
 
     def refresh(self) -> None:
         """Learn of the parts that others have written since."""
-        known = {*self._parts, *self.damaged}
-        found = []
-        for name in self._blobs.names():
-            if name not in known:
-                keys = self._sound_tensor(name, "keys")
+        known, complete = {*self._parts, *self.damaged}, False
+        while not complete:
+            complete, found = True, []
+            for name in self._blobs.names():
+                if name in known:
+                    continue
+                known.add(name)
+                try:
+                    keys = self._sound_tensor(name, "keys")
+                except GoneBlobError:
+                    complete = False  # merged since it was listed: what took its place is in the next list
+                    continue
                 if keys is not None:
                     found.append((name, keys))
-        self._extend(found)
+            self._extend(found)
+
+    def _reopen(self) -> None:
+        """Look at all parts anew: one is gone, and what it held may be in another."""
+        self._parts, self._index = [], KeyIndex()
+        self.refresh()
 
     def _is_sound(self, name: str) -> bool:
         """Verify the vectors of a part, once in a process."""
@@ -123,7 +150,7 @@ class VectorTable:
     def _sound_tensor(self, name: str, key: str) -> NDArray[Any] | None:
         """Read a tensor of a part; one that is not as it was written makes the part be set aside."""
         try:
-            return _read(self._blobs.path(name), key)
+            return read_tensor(self._blobs.path(name), key)
         except DamagedPartError as error:
             self._blobs.set_aside(name)
             self.damaged.append(name)
@@ -144,11 +171,11 @@ class EmbeddingStore:
         self.root = root
         self._tables: dict[tuple[str, str], VectorTable] = {}
 
-    def table(self, fingerprint: str, role: str) -> VectorTable:
-        """Return the table of a model (by fingerprint) for a role: ``image`` or ``text``."""
-        key = (fingerprint, role)
+    def table(self, fingerprint: str, role: str, *, half: bool = False) -> VectorTable:
+        """Return the table of a model (by fingerprint) and a role (``image``, ``text``); in half precision, another."""
+        key = (fingerprint, f"{role}-{HALF}" if half else role)
         if key not in self._tables:
-            self._tables[key] = VectorTable(self.root, fingerprint, role)
+            self._tables[key] = VectorTable(self.root, *key, half=half)
         return self._tables[key]
 
     def refresh(self) -> None:
@@ -166,43 +193,3 @@ def text_digests(texts: list[str], language: str) -> Digests:
     """Return the keys of texts; a model may treat the same words differently in another language."""
     keys = b"".join(digest_bytes(f"{language}\0{text}".encode("utf-8", "surrogatepass")) for text in texts)
     return np.frombuffer(keys, np.uint8).reshape(-1, DIGEST_SIZE)
-
-
-def damage_of_part(path: Path) -> str:
-    """Say what is wrong with a part, keys and vectors; empty if it is as it was written."""
-    try:
-        for name in ("keys", "vectors"):
-            _read(path, name)
-    except BlobError as error:
-        return error.message
-    return ""
-
-
-def _checksum(tensor: NDArray[Any]) -> str:
-    return hashlib.blake2b(np.ascontiguousarray(tensor).view(np.uint8).data, digest_size=16).hexdigest()
-
-
-def _read(path: Path, name: str, *, verify: bool = True) -> NDArray[Any]:
-    """Read a tensor of a part, and compare it with its checksum unless that was done before.
-
-    Raises:
-        DamagedPartError: If the file is not what was written.
-    """
-    from safetensors import SafetensorError, safe_open
-
-    damaged = DamagedPartError(f"A part of the embedding store is damaged and is computed again: {path}.")
-    try:
-        with safe_open(path, framework="np") as part:
-            tensor: NDArray[Any] = part.get_tensor(name)
-            checksum = (part.metadata() or {}).get(name)
-    except SafetensorError as error:
-        raise damaged from error
-    except FileNotFoundError as error:  # another process has set it aside
-        raise DamagedPartError(f"A part of the embedding store is gone: {path}.") from error
-    except OSError as error:
-        raise BlobError(f"Cannot read the embedding store at {path} ({error.strerror}).") from error
-    if verify and checksum is None:
-        raise DamagedPartError(f"A part of the embedding store is of an older version and is not used: {path}.")
-    if verify and checksum != _checksum(tensor):
-        raise damaged
-    return tensor

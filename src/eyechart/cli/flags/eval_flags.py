@@ -143,6 +143,12 @@ def _how(parser: argparse.ArgumentParser) -> None:
     add("--group-by", nargs="+", default=[], help="metadata columns: figures by group and of the worst group")
     add("--batch-size", type=int, default=64, help="images or texts per forward pass")
     add("--num-workers", type=int, default=4, help="threads that read and decode")
+    add(
+        "--store-precision",
+        default="fp32",
+        choices=["fp32", "fp16"],
+        help="how vectors are stored and scored; fp16 takes half the disk",
+    )
     add("--on-error", default="fail", choices=["fail", "skip"], help="broken images")
     add("--min-success", type=float, help="share of samples that must not be lost, else exit code 1")
     add("--seed", type=int, default=0, help="seed of everything random")
