@@ -146,7 +146,7 @@ class DatasetReading:
         """Whether a change of the files since they were looked through would be seen."""
         found = self._look_through()
         if all(found.keys):
-            self._manifest = self._finish(found)
+            self._manifest, self._files = self._finish(found), {}
         else:
             self._check(found)
             self._outline = tuple(found.entries)
@@ -220,12 +220,12 @@ class DatasetReading:
         image = sample.image
         if image is None:
             return digest_bytes(repr((sample.id, sample.texts)).encode())
-        state: State = []
-        if image.file is not None and (image.part is None or image.file not in self._files):
-            state = _state_of(image.file)
-            if unread:
-                self._files[image.file] = _brief(state)
-                self.settled = self.settled and bool(state) and is_settled(state)
+        file = image.file
+        noted = not unread or file is None or file in self._files
+        state = [] if file is None or (noted and image.part) else _state_of(file)
+        if file is not None and not noted:
+            self._files[file] = _brief(state)
+            self.settled = self.settled and (not state or is_settled(state))
         return image.digest_unread(state)
 
     def _check(self, found: _Found) -> None:

@@ -17,7 +17,7 @@ from eyechart.io.digests import file_digest, remember_digests
 from eyechart.io.files import cache_root
 from eyechart.io.progress import NoProgress, Progress
 from eyechart.io.stopwatch import Stopwatch
-from eyechart.manifest import Manifest, DatasetReading
+from eyechart.manifest import DatasetReading, Manifest
 from eyechart.models.lazy import LazyModel
 from eyechart.models.registry import open_model
 from eyechart.store.answers import ResponseStore

@@ -13,7 +13,7 @@ from eyechart.inference.as_read import Listed, missing_as_read
 from eyechart.inference.pipeline import Pipeline
 from eyechart.io.progress import NoProgress, Progress
 from eyechart.io.stopwatch import Stopwatch
-from eyechart.manifest import Embedded, Failure, Manifest, DatasetReading
+from eyechart.manifest import DatasetReading, Embedded, Failure, Manifest
 from eyechart.metrics.vectors import Vectors
 from eyechart.models.lazy import LazyModel
 from eyechart.store.vectors import EmbeddingStore, VectorTable, text_digests

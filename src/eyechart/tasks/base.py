@@ -17,7 +17,7 @@ from eyechart.inference.answers import StoredAnswers
 from eyechart.inference.embeddings import StoredEmbeddings
 from eyechart.io.code import code_digest
 from eyechart.io.progress import NoProgress, Progress
-from eyechart.manifest import Entry, Failure, Manifest, DatasetReading
+from eyechart.manifest import DatasetReading, Entry, Failure, Manifest
 from eyechart.types import Answer, DatasetInfo, Kind, ModelSpec, OnError, Outcome, RecordForm, Role
 
 
