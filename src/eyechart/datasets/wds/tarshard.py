@@ -21,7 +21,7 @@ MAX_HEADER = 1024 * 1024
 """Bytes of a member's long name and attributes."""
 _BLOCK = 512
 _RECORD = 20 * _BLOCK
-_LEAP = 4 * _BLOCK
+_LEAP = 3 * _BLOCK
 """Bytes that are read at a time between images: a target with its header, and the header of the next image."""
 
 MakeSample = Callable[[str, ImageRef, Fields], Sample]
