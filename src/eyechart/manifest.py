@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eyechart.errors import DataError
-from eyechart.io.digests import DIGEST_SIZE, State, digest_bytes, file_state, is_settled
+from eyechart.io.digests import DIGEST_SIZE, State, digest_bytes, file_state, is_settled, remember_digests
 from eyechart.io.names import check_name
 from eyechart.io.progress import NoProgress, Progress
 from eyechart.io.untrusted import MAX_TEXT
@@ -185,10 +185,13 @@ class DatasetReading:
         The manifest is there when all samples have been taken.
         """
         found = _Found()
-        for sample in iter_samples(self.dataset, self.limit):
-            with_key = self._take(found, sample)
-            if with_key:
-                yield with_key
+        try:
+            for sample in iter_samples(self.dataset, self.limit):
+                with_key = self._take(found, sample)
+                if with_key:
+                    yield with_key
+        finally:
+            remember_digests()  # also if it ends early: another process, or the next run, need not read them again
         self._manifest, self._outline = self._finish(found), ()
 
     def _look_through(self) -> _Found:
