@@ -78,9 +78,16 @@ MUTANTS = [
     Mutant(
         "session: the data are not part of the identity",
         "session.py",
-        '"data": digest_json([*(self.signature(spec) for spec in specs), *map(_content, read)]),',
-        '"data": digest_json([len(specs), *map(_content, read)]),',
+        "digest_json([*data, *map(_content, read)])",
+        "digest_json([len(data), *map(_content, read)])",
         "tests/cli/test_eval.py tests/core tests/vlm/test_task.py tests/workflow/test_text_retrieval.py",
+    ),
+    Mutant(
+        "session: data that changed while they were read are known",
+        "session.py",
+        "None if any(changed) else now",
+        "now",
+        "tests/core/test_read_once.py",
     ),
     # -------------------------------------------------------------------------------------------------------- store
     Mutant(

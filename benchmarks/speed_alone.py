@@ -1,9 +1,10 @@
-"""Parts of the speed comparison that need no peer: ranking, learning, intervals, reports, store, and how they grow."""
+"""Parts of the speed comparison that need no peer: ranking, learning, intervals, store, reading, reports, growth."""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,6 +14,9 @@ import numpy as np
 from growth_plot import growth_plot
 from peer import FOLDER, Cost, run
 from report_scale import BENCHMARKS, MODELS, write_results
+from speed_data import write_classification
+
+from eyechart.datasets.wds.tarshard import iter_groups
 
 HERE = Path(__file__).parent
 Row = dict[str, object]
@@ -38,10 +42,50 @@ def _compared(row: dict[str, float]) -> Row:
     return out
 
 
-def _printed(command: list[str]) -> list[dict[str, float]]:
-    done = subprocess.run(command, capture_output=True, text=True, check=True, env={**os.environ, **ONE_THREAD})
+def _printed(command: list[str], **environment: str) -> list[dict[str, float]]:
+    env = {**os.environ, **ONE_THREAD, **environment}
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=env)
     found: list[dict[str, float]] = json.loads(done.stdout.strip().splitlines()[-1])
     return found
+
+
+def reads(scale: float, rounds: int) -> list[Row]:  # noqa: ARG001 - bytes are the same in every round
+    """Count how often a run reads its images, cold and again, with the embedded model."""
+    n = max(50, int(8000 * scale))
+    shards = write_classification(FOLDER / "data" / f"classes{n}", n)
+    folder = _unpacked(shards)
+    sources = {"tar files": (shards, ["wds/x", "--dataset_root", str(shards)]), "a folder": (folder, [str(folder)])}
+    rows: list[Row] = []
+    for name, (root, dataset) in sources.items():
+        size = sum(path.stat().st_size for path in root.glob("*/*") if path.suffix in (".tar", ".jpg"))
+        cache = FOLDER / "caches" / f"reads{os.getpid()}-{len(rows)}"
+        words = ["eval", "--model_type", "onnx", "--model", "eyechart-tiny", "--pretrained", "eyechart-tiny"]
+        words += ["--quiet", "--thumbnails", "0", "--dataset", *dataset]
+        for run_name, wanted in {"cold": "<= 1.1", "warm": "< 0.01"}.items():
+            output = str(FOLDER / f"reads_{run_name}{os.getpid()}.json")
+            command = [sys.executable, str(HERE / "sides" / "reads.py"), str(root), *words, "--output", output]
+            (found,) = _printed(command, EYECHART_CACHE=str(cache))
+            value = f"{found['bytes'] / size:.3f} passes, {found['cpu']:.1f} cpu s, {found['peak_mb']:.0f} MB"
+            rows.append({"what": f"reading {n} images of {name}, {run_name} run", "value": value, "wanted": wanted})
+            print(rows[-1], flush=True)
+            for path in FOLDER.glob(f"reads_{run_name}{os.getpid()}*"):
+                path.unlink()
+        shutil.rmtree(cache)
+    return rows
+
+
+def _unpacked(shards: Path) -> Path:
+    """Write the images of a webdataset as a folder of class folders, once."""
+    root = shards.with_name(f"{shards.name}_folder")
+    if not (root / "done").exists():
+        names = (shards / "classnames.txt").read_text().splitlines()
+        for shard in sorted(shards.glob("test/*.tar")):
+            for key, fields in iter_groups(shard):
+                path = root / names[int(fields["cls"])] / f"{key}.jpg"
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(fields["jpg"])
+        (root / "done").touch()
+    return root
 
 
 def reports(scale: float, rounds: int) -> list[Row]:
@@ -151,6 +195,7 @@ ALONE: dict[str, Part] = {
             "half_precision",
         )
     },
+    "reads": reads,
     "reports": reports,
     "report_growth": report_growth,
     "score_growth": score_growth,

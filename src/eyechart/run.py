@@ -91,12 +91,14 @@ def run_job(job: Job, session: Session) -> Result:
         if done is not None or why:
             session.progress.say(f"{why or f'{job.output} holds the same result'}; it is written over")
     with watch.phase("read"):
-        manifest = session.manifest(job)
-    check_columns(manifest.entries, job.settings)
+        reading = session.reading(job)
+        if task.needs != "encoder" or task.splits(job.settings):  # images are compared before any is embedded
+            _ = reading.manifest
+    check_columns(reading.outline, job.settings)
     model = session.behind_store(job, task, watch)
     loaded_before = model.model.loaded
     material = Material(
-        manifest=manifest,
+        listed=reading,
         model=model,
         open_split=partial(session.manifest, job),
         output=job.place,
@@ -107,6 +109,7 @@ def run_job(job: Job, session: Session) -> Result:
         progress=session.progress,
     )
     prediction = task.predict(material, job.settings)
+    manifest = reading.manifest
     with watch.phase("score"):
         outcome = score_with_groups(task, prediction, job.settings)
         if job.half:

@@ -17,7 +17,7 @@ from eyechart.io.digests import file_digest, remember_digests
 from eyechart.io.files import cache_root
 from eyechart.io.progress import NoProgress, Progress
 from eyechart.io.stopwatch import Stopwatch
-from eyechart.manifest import Manifest, read_manifest
+from eyechart.manifest import DatasetReading, Manifest
 from eyechart.models.lazy import LazyModel
 from eyechart.models.registry import open_model
 from eyechart.store.answers import ResponseStore
@@ -26,7 +26,7 @@ from eyechart.tasks.base import Task
 from eyechart.types import DatasetSpec, Fetchable, Given, Job, ModelSpec, Role, digest_json
 
 Stored = StoredEmbeddings | StoredAnswers | StoredReranker
-MAX_MANIFESTS = 32
+MAX_READINGS = 32
 """Manifests that are kept for the next model; a manifest holds ids and captions, not images."""
 
 
@@ -38,8 +38,9 @@ class Session:
     store: EmbeddingStore = field(default_factory=lambda: EmbeddingStore(store_place()))
     datasets: OpenDatasets = field(default_factory=OpenDatasets)
     answers: ResponseStore = field(default_factory=lambda: ResponseStore(cache_root() / "responses"))
-    _signatures: dict[str, str] = field(default_factory=dict)
-    _manifests: dict[str, Manifest] = field(default_factory=dict)
+    _signatures: dict[str, str | None] = field(default_factory=dict)
+    _readings: dict[str, DatasetReading] = field(default_factory=dict)
+    _unsigned: dict[str, list[DatasetReading]] = field(default_factory=dict)
     _models: dict[str, LazyModel] = field(default_factory=dict)
     _passing: dict[str, EmbeddingStore] = field(default_factory=dict)
     _full: tuple[ModelSpec, EmbeddingStore] | None = None
@@ -98,24 +99,34 @@ class Session:
 
     def manifest(self, job: Job, split: str | None = None) -> Manifest:
         """Read a dataset once, however many models and tasks use it; another split is always read whole."""
+        return self.reading(job, split).manifest
+
+    def reading(self, job: Job, split: str | None = None) -> DatasetReading:
+        """Look through a dataset once; its images are read by who needs them first."""
         spec = job.dataset if split is None else job.dataset.other_split(split)
-        key = digest_json([spec.source, spec.limit, job.on_error, job.settings.get("prompts"), self.signature(spec)])
-        if key not in self._manifests:
-            if len(self._manifests) >= MAX_MANIFESTS:
-                self._manifests.pop(next(iter(self._manifests)))
+        key = digest_json([spec.source, spec.limit, job.on_error, job.settings.get("prompts")])
+        if key not in self._readings:
+            if len(self._readings) >= MAX_READINGS:
+                self._readings.pop(next(iter(self._readings)))
             dataset = self.datasets.open(spec)
             if isinstance(dataset, Fetchable):
                 dataset.fetch(self.progress)
-            self._manifests[key] = read_manifest(
-                dataset, limit=spec.limit, on_error=job.on_error, progress=self.progress
-            )
-        return self._manifests[key]
+            reading = DatasetReading(dataset, limit=spec.limit, on_error=job.on_error, progress=self.progress)
+            self._readings[key] = reading
+            if not reading.done and reading.settled:
+                # Its digests are those that the signature is made of: they are known when it was read.
+                self._unsigned.setdefault(digest_json(spec.source), []).append(reading)
+            else:
+                self.signature(spec)
+        return self._readings[key]
 
-    def signature(self, spec: DatasetSpec) -> str:
-        """Return what changes when the data do."""
+    def signature(self, spec: DatasetSpec) -> str | None:
+        """Return what changes when the data do; None if they changed while they were read."""
         key = digest_json(spec.source)
         if key not in self._signatures:
-            self._signatures[key] = self.datasets.open(spec).signature()
+            now = self.datasets.open(spec).signature()
+            changed = [reading.changed() for reading in self._unsigned.pop(key, ())]
+            self._signatures[key] = None if any(changed) else now
             remember_digests()
         return self._signatures[key]
 
@@ -123,12 +134,13 @@ class Session:
         """Return what a job is made from now; None for what is not known without doing it."""
         specs = [job.dataset, *map(job.dataset.other_split, task.splits(job.settings))]
         models = [self.model(job.model, task.needs).identity] if task.uses_model(job.settings) else [""]
+        data = [self.signature(spec) for spec in specs]
         read = task.reads(job.place, job.settings)
         models += [self.model(spec, task.roles[part], part).identity for part, spec in job.others.items()]
         return {
             "settings": job.digest,
             "model": None if None in models else digest_json(models),
-            "data": digest_json([*(self.signature(spec) for spec in specs), *map(_content, read)]),
+            "data": None if None in data else digest_json([*data, *map(_content, read)]),
             "code": digest_json([__version__, job.task, task.version, task.code()]),
         }
 

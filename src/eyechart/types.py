@@ -136,6 +136,19 @@ class Shard(Protocol):
         """Stream the samples."""
 
 
+@runtime_checkable
+class Outlined(Protocol):
+    """A shard whose targets lie among its images, and can be had without reading those."""
+
+    def outline(self) -> Iterator[Sample]:
+        """Stream the samples, their images unread."""
+
+
+def outline_of(shard: Shard) -> Iterable[Sample]:
+    """Stream a shard, reading no image that need not be read."""
+    return shard.outline() if isinstance(shard, Outlined) else shard
+
+
 @dataclass(frozen=True, slots=True)
 class Document:
     """A text, an image or both: what is looked for, or what can be found."""

@@ -202,7 +202,7 @@ def test_a_file_system_that_fails_while_a_dataset_is_read_is_a_clear_error(tmp_p
     """No disk here can be made to fail: the error is what the system would give."""
     jobs, config = small_jobs(tmp_path, monkeypatch)
 
-    def fail(path):
+    def fail(path, *_, **__):
         raise OSError(errno.ESTALE, "Stale file handle", str(path))
 
     monkeypatch.setattr("eyechart.datasets.wds.tarshard.placed_groups", fail)

@@ -42,7 +42,9 @@ def streams(monkeypatch, path):
     calls = []
     real = tarshard.placed_groups
     with monkeypatch.context() as watched:
-        watched.setattr(tarshard, "placed_groups", lambda path: calls.append(path) or real(path))
+        watched.setattr(
+            tarshard, "placed_groups", lambda path, *how, **named: calls.append(path) or real(path, *how, **named)
+        )
         list(iter_tar(path, make))
     return bool(calls)
 

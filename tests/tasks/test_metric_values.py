@@ -190,7 +190,7 @@ def test_the_worst_group_is_no_mean_over_all_records_and_stands_for_nothing(tmp_
     task = load_task(maker.task)
     settings = task.settings(OPTIONS) | group_settings(["site"], {})
 
-    prediction = task.predict(replace(material, manifest=replace(manifest, entries=entries)), settings)
+    prediction = task.predict(replace(material, listed=replace(manifest, entries=entries)), settings)
     found = score_with_groups(task, prediction, settings).metrics
 
     worst = {name: metric for name, metric in found.items() if name.endswith("_worst_site")}

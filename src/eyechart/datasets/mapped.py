@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from eyechart.datasets.content import digest_info
 from eyechart.io.progress import Progress
-from eyechart.types import Dataset, DatasetInfo, Fetchable, Sample, Shard, digest_json
+from eyechart.types import Dataset, DatasetInfo, Fetchable, Sample, Shard, digest_json, outline_of
 
 Change = Callable[[Sample], Sample | None]
 """Returns the sample to use instead, or nothing to leave it out. It travels to workers, so it must be picklable."""
@@ -26,10 +26,14 @@ class MappedShard:
         return self.base.name
 
     def __iter__(self) -> Iterator[Sample]:
-        for sample in self.base:
-            changed = self.change(sample)
-            if changed is not None:
-                yield changed
+        return self._changed(self.base)
+
+    def outline(self) -> Iterator[Sample]:
+        """Stream the samples without reading an image, unless the change needs it."""
+        return self._changed(outline_of(self.base))
+
+    def _changed(self, samples: Iterable[Sample]) -> Iterator[Sample]:
+        return (changed for changed in map(self.change, samples) if changed is not None)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from multiprocessing import get_context
 
 from eyechart.engine.worker import Worker, chunks_of, missing_images, one_of_each
 from eyechart.errors import EyechartError
-from eyechart.inference.embeddings import Listed
+from eyechart.inference.as_read import Listed
 from eyechart.io.progress import Progress
 from eyechart.run import JobReport, run_or_skip, skipped
 from eyechart.session import Session

@@ -6,7 +6,8 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from eyechart.inference.embeddings import Listed, StoredEmbeddings
+from eyechart.inference.as_read import Listed
+from eyechart.inference.embeddings import StoredEmbeddings
 from eyechart.run import JobReport, run_or_skip
 from eyechart.session import Session
 from eyechart.tasks.registry import load_task

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass
+from itertools import chain
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from eyechart.errors import DataError, ModelError
+from eyechart.inference.as_read import Listed, missing_as_read
 from eyechart.inference.pipeline import FLUSH_ROWS, Pipeline, Sink
 from eyechart.io.progress import NoProgress, Progress
 from eyechart.io.stopwatch import Stopwatch
-from eyechart.manifest import Embedded, Failure, Manifest
+from eyechart.manifest import DatasetReading, Embedded, Failure, Manifest
 from eyechart.metrics.vectors import Vectors
 from eyechart.models.lazy import LazyModel
 from eyechart.store.vectors import Digests, EmbeddingStore, VectorTable, text_digests
 from eyechart.types import ModelCard, Notice, OnError, Sample
 
 Wanted = TypeVar("Wanted", bound=Sized)
-Listed = tuple[bytes, Sample]
-"""An image that somebody has to embed: the key of its vector, and where its bytes are."""
 
 
 ROUNDED = ("image", "text")
@@ -133,8 +133,14 @@ class StoredEmbeddings:
             absent[known] = False
         return absent
 
-    def images(self, manifest: Manifest) -> Embedded:
-        """Embed the images of a manifest; each distinct image is encoded once per model, ever."""
+    def images(self, listed: Manifest | DatasetReading) -> Embedded:
+        """Embed images; each distinct image is encoded once per model, ever.
+
+        Those of a dataset that nobody has read yet are embedded as they are read.
+        """
+        if isinstance(listed, DatasetReading) and not listed.done:
+            self._embed_as_read(listed)
+        manifest = listed.manifest if isinstance(listed, DatasetReading) else listed
         failures = self._embed(manifest, {key.tobytes() for key in manifest.digests})
         table = self._table()
         kept = np.flatnonzero(~table.missing(manifest.digests))
@@ -187,6 +193,26 @@ class StoredEmbeddings:
             return []
         with self.progress.step(f"images of {manifest.info.name}", len(wanted)) as bar:
             return self.pipeline.embed_images(_missing_samples(manifest, wanted), self._sink(), bar)
+
+    def _embed_as_read(self, reading: DatasetReading) -> None:
+        """Read a dataset and encode what is not in the store from the bytes that its digest is made of.
+
+        What cannot be decoded is left to who asks for it next: it has no vector then.
+        """
+        with self.progress.step(f"images of {reading.info.name}", len(reading)) as bar:
+            missing = missing_as_read(reading.samples(), self._missing, bar)
+            with self.watch.phase("read"):
+                first = next(missing, None)
+            if first is None:
+                return
+            self.model.load(self._given)  # the others are looked for in the table of its own card, and so is this one
+            again = [first] if self._missing([first[0]]) else []
+            self.pipeline.embed_images(self._counted(chain(again, missing)), self._sink(), bar)
+
+    def _counted(self, samples: Iterable[Listed]) -> Iterator[Listed]:
+        for listed in samples:
+            self.encoded += 1
+            yield listed
 
     def texts(self, texts: Sequence[str], *, language: str = "en") -> Vectors:
         """Embed texts, each distinct one once, in the order given."""

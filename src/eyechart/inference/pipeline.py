@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eyechart.errors import DataError, ModelError, UsageError
+from eyechart.inference.as_read import bytes_held
 from eyechart.inference.backoff import BatchBackoff
 from eyechart.inference.device_feed import DeviceFeed, FeedDevice, device_of
 from eyechart.inference.rows import BatchRows
@@ -25,12 +26,14 @@ from eyechart.models.lazy import LazyModel
 from eyechart.store.vectors import Digests, Vectors
 from eyechart.types import OnError, Sample
 
-Prepared = tuple[bytes, Sample, int | None, Future[NDArray[Any]]]
-"""The key of an image, its sample, its row, and its pixels as soon as they are there."""
+Prepared = tuple[bytes, str, int | None, Future[NDArray[Any]], int]
+"""The key of an image, its sample's id, its row, its pixels as soon as they are there, and the bytes it came with."""
 Encoded = tuple[tuple[list[bytes], list[int | None]], NDArray[np.float32]]
 """The keys and rows of a batch, and its vectors."""
 BATCHES = 4
 """Batches of memory: at most two are being prepared and one is being put together, and an image more is on its way."""
+AHEAD_BYTES = 256 * 1024 * 1024
+"""Bytes of images that came with them and wait to be decoded; the largest image has as many."""
 FLUSH_ROWS = 4096
 FLUSH_SECONDS = 20.0
 """A crash loses at most what was computed since the last flush."""
@@ -117,7 +120,7 @@ class Pipeline:
                 rows.give_back(numbers)
 
         try:
-            for key, sample, row, future in self._prepared(samples, rows, device):
+            for key, name, row, future, _ in self._prepared(samples, rows, device):
                 try:
                     with self.watch.phase("wait"):
                         batch.append((key, row, future.result()))
@@ -125,10 +128,10 @@ class Pipeline:
                     rows.give_back([row])
                     if self.on_error == "fail":
                         raise DataError(
-                            f"{sample.id}: {error.message}",
+                            f"{name}: {error.message}",
                             advice="Repair or remove the image, or go on without it: --on-error skip.",
                         ) from error
-                    failures.append(Failure(sample.id, error.message))
+                    failures.append(Failure(name, error.message))
                 bar.advance()
                 if len(batch) == self.batch_size:
                     encode()
@@ -151,16 +154,20 @@ class Pipeline:
 
         with ThreadPoolExecutor(max(1, self.workers), thread_name_prefix="decode") as pool:
             waiting: deque[Prepared] = deque()
+            held = 0
             try:
                 for key, sample in self.watch.each("read", samples):
-                    row = rows.take()
-                    waiting.append((key, sample, row, pool.submit(self._prepare, key, sample, partial(prepare, row))))
-                    if len(waiting) > 2 * self.batch_size:
+                    row, size = rows.take(), bytes_held(sample)
+                    future = pool.submit(self._prepare, key, sample, partial(prepare, row))
+                    waiting.append((key, sample.id, row, future, size))
+                    held += size
+                    while len(waiting) > 2 * self.batch_size or (held > AHEAD_BYTES and waiting):
+                        held -= waiting[0][-1]
                         yield waiting.popleft()
                 while waiting:
                     yield waiting.popleft()
             finally:
-                for *_, future in waiting:
+                for *_, future, _ in waiting:
                     future.cancel()
 
     def _prepare(self, key: bytes, sample: Sample, prepare: Callable[[Any], NDArray[Any]]) -> NDArray[Any]:

@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
+from typing import Self
 
 from eyechart.errors import DataError
 from eyechart.io.files import cache_root, write_cached
@@ -43,6 +44,29 @@ def file_digest(path: Path) -> bytes:
     return _books(cache_root()).digest(path)
 
 
+def known_digest(path: Path, state: State) -> bytes | None:
+    """Return the digest of a file that was read before in this state; None if it would have to be read."""
+    return _books(cache_root()).known(path, state)
+
+
+def read_digested(path: Path) -> tuple[bytes, bytes]:
+    """Read a file once: its content, and the digest of it, which is kept as `file_digest` keeps it.
+
+    Raises:
+        OSError: If it cannot be read.
+    """
+    state = file_state(path)
+    data = path.read_bytes()
+    found = digest_bytes(data)
+    keep_digest(path, state, found)
+    return data, found
+
+
+def keep_digest(path: Path, state: State, digest: bytes) -> None:
+    """Keep the digest of a file that somebody read, beginning in this state, if nothing happened to it meanwhile."""
+    _books(cache_root()).keep(path, state, digest)
+
+
 def files_digest(files: Iterable[Path], root: Path) -> str:
     """Return one digest of the names (below ``root``) and contents of files, in any order."""
     state = hashlib.blake2b(digest_size=DIGEST_SIZE)
@@ -66,20 +90,28 @@ class DigestBooks:
 
     def digest(self, path: Path) -> bytes:
         """Look a file up, and read it if it is not known in its present state."""
-        folder, name = os.path.split(os.path.abspath(path))  # noqa: PTH100 - without asking the disk
-        book = self._book(folder)
         try:
             state = file_state(path)
-            known = book.get(name)
-            if known is not None and known[0] == state:
-                return bytes.fromhex(known[1])
-            found = _read(path)
-            if file_state(path) == state and is_settled(state):
-                book[name] = (state, found.hex())
-                self._changed.add(folder)
+            found = self.known(path, state)
+            if found is None:
+                found = _read(path)
+                self.keep(path, state, found)
         except OSError as error:
             raise DataError(f"Cannot read {path} ({error.strerror}).") from error
         return found
+
+    def known(self, path: Path, state: State) -> bytes | None:
+        """Look a file up that is in a state."""
+        folder, name = _split(path)
+        known = self._book(folder).get(name)
+        return bytes.fromhex(known[1]) if known is not None and known[0] == state else None
+
+    def keep(self, path: Path, state: State, digest: bytes) -> None:
+        """Note what was read of a file, if it is still in the state in which the reading began."""
+        if file_state(path) == state and is_settled(state):
+            folder, name = _split(path)
+            self._book(folder)[name] = (state, digest.hex())
+            self._changed.add(folder)
 
     def save(self) -> None:
         """Write the books that have changed."""
@@ -90,16 +122,63 @@ class DigestBooks:
 
     def _book(self, folder: str) -> dict[str, tuple[State, str]]:
         if folder not in self._books:
-            self._books[folder] = _load(self._file(folder), folder)
+            self._books.setdefault(folder, _load(self._file(folder), folder))  # several threads may read images
         return self._books[folder]
 
     def _file(self, folder: str) -> Path:
         return self.place / f"{digest_bytes(os.fsencode(folder)).hex()}.json"
 
 
+def _split(path: Path) -> tuple[str, str]:
+    return os.path.split(os.path.abspath(path))  # noqa: PTH100 - without asking the disk
+
+
 @cache
 def _books(root: Path) -> DigestBooks:
     return DigestBooks(root / "digests")
+
+
+class DigestedStream:
+    """A file that is read once, mostly forward, and digested on the way: what is leapt over is read, too."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._state = file_state(path)
+        self._stream = path.open("rb")
+        self._digest = hashlib.blake2b(digest_size=DIGEST_SIZE)
+        self._reached = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stream.close()
+
+    def read(self, size: int = -1) -> bytes:
+        """Read as a file does."""
+        start = self._stream.tell()
+        data = self._stream.read(size)
+        if start + len(data) > self._reached:
+            self._digest.update(data[self._reached - start :])
+            self._reached = start + len(data)
+        return data
+
+    def seek(self, position: int) -> int:
+        """Go to a place."""
+        if position > self._reached:
+            self._stream.seek(self._reached)
+            while self._reached < position and self.read(min(_BLOCK, position - self._reached)):
+                pass
+        return self._stream.seek(position)
+
+    def tell(self) -> int:
+        """Return the place."""
+        return self._stream.tell()
+
+    def keep(self) -> None:
+        """Keep the digest of the file, if all of it was read."""
+        if self._reached == self._state[0]:
+            keep_digest(self.path, self._state, self._digest.digest())
 
 
 def file_state(path: Path) -> State:

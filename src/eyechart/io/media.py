@@ -7,6 +7,7 @@ hash and no more.
 from __future__ import annotations
 
 import io
+import os
 import re
 import stat
 from dataclasses import dataclass, replace
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from eyechart.errors import DataError
-from eyechart.io.digests import digest_bytes, file_digest
+from eyechart.io.digests import State, digest_bytes, file_digest, known_digest, read_digested
 from eyechart.io.names import shown
 from eyechart.io.pixels.depth import eight_bits, known_range
 from eyechart.io.pixels.whole import damage_of
@@ -43,7 +44,7 @@ class ImageRef:
     part: tuple[Path, int, int] | None = None
     """A file that holds the image among others, where in it the image begins, and how many bytes it has."""
     known: bytes | None = None
-    """The digest of these bytes, from when they were read before."""
+    """The digest of the bytes: of ``data`` if they are here, else from when they were read before."""
     made: bool = False
     """The bytes were encoded here, out of pixels that never were a file."""
     box: tuple[int, int, int, int] | None = None
@@ -71,20 +72,52 @@ class ImageRef:
 
     def load(self) -> ImageRef:
         """Return the same image with its bytes in memory: its digest and its pixels are then of the same bytes."""
-        return replace(self, data=self.read(), known=None)
+        if self.data is None and self.part is None:
+            try:
+                data, known = read_digested(self._file())
+            except OSError as error:
+                raise self._unreadable(error) from error
+        else:
+            data = self.read()
+            known = self.known if self.data is not None and self.known else digest_bytes(data)
+        return replace(self, data=data, known=known)
 
     def elsewhere(self) -> ImageRef | None:
         """Return the same image without its bytes, for another process to read; None if they are only here."""
         return replace(self, data=None) if self.path or self.part else None
 
+    @property
+    def file(self) -> Path | None:
+        """Return the file that the bytes are in, if there is one."""
+        return self.part[0] if self.part else self.path
+
     def within_reach(self) -> bool:
         """Tell whether the bytes are here, or in a file of this machine."""
-        file = self.part[0] if self.part else self.path
-        return self.data is not None or (file is not None and file.is_file())
+        return self.data is not None or (self.file is not None and self.file.is_file())
 
     def digest(self) -> bytes:
         """Return the content digest, the image's name in the embedding store; a file that is as it was is not read."""
-        content = self.known or self._content_digest()
+        return self._named(self.known or self._content_digest())
+
+    def digest_unread(self, state: State) -> bytes | None:
+        """Return the content digest if no file has to be read for it.
+
+        Args:
+            state: The state of the file that the bytes are in, if they are in one alone.
+
+        Raises:
+            DataError: If there is no file that could be read.
+        """
+        if self.known or self.data is not None:
+            return self.digest()
+        if self.part:
+            return None
+        found = known_digest(self._file(), state)
+        if found is None and not os.access(self._file(), os.R_OK):
+            raise DataError(f"{self.source}: cannot read the image (no permission).")
+        return found and self._named(found)
+
+    def _named(self, content: bytes) -> bytes:
         return digest_bytes(content + repr(self.box).encode()) if self.box else content
 
     def _content_digest(self) -> bytes:

@@ -17,7 +17,7 @@ from eyechart.inference.answers import StoredAnswers
 from eyechart.inference.embeddings import StoredEmbeddings
 from eyechart.io.code import code_digest
 from eyechart.io.progress import NoProgress, Progress
-from eyechart.manifest import Entry, Failure, Manifest
+from eyechart.manifest import DatasetReading, Entry, Failure, Manifest
 from eyechart.types import Answer, DatasetInfo, Kind, ModelSpec, OnError, Outcome, RecordForm, Role
 
 
@@ -30,7 +30,8 @@ def no_other(part: str) -> NoReturn:
 class Material:
     """A dataset and a model: what a task works on."""
 
-    manifest: Manifest
+    listed: Manifest | DatasetReading
+    """The samples: a dataset that may not have been read yet, for who embeds all of it; else see `manifest`."""
     model: Any
     """The job's model behind its store: `StoredEmbeddings` or `StoredAnswers`, whichever the task needs."""
     open_split: Callable[[str], Manifest]
@@ -60,17 +61,22 @@ class Material:
 
     def split(self, name: str) -> Self:
         """Return the same model on another split."""
-        return dataclasses.replace(self, manifest=self.open_split(name))
+        return dataclasses.replace(self, listed=self.open_split(name))
+
+    @property
+    def manifest(self) -> Manifest:
+        """Return the samples with their digests; a dataset that was not read yet is read for it."""
+        return self.listed.manifest if isinstance(self.listed, DatasetReading) else self.listed
 
     @property
     def info(self) -> DatasetInfo:
         """Describe the dataset."""
-        return self.manifest.info
+        return self.listed.info
 
     @property
     def language(self) -> str:
         """Return the language of this job."""
-        return self.manifest.info.language
+        return self.listed.info.language
 
 
 @dataclass(frozen=True)

@@ -44,8 +44,8 @@ class EncodedImages:
 
 def encode_images(material: Material, manifest: Manifest | None = None, *, normalize: bool = True) -> EncodedImages:
     """Encode the images of a split, by default of the one that is scored, to unit vectors."""
+    embedded = material.encoder.images(material.listed if manifest is None else manifest)
     manifest = material.manifest if manifest is None else manifest
-    embedded = material.encoder.images(manifest)
     digests = manifest.digests[embedded.kept]
     vectors = unit(embedded.vectors) if normalize else embedded.vectors
     vectors, notices = that_say_something(vectors, "images", map(bytes, digests))

@@ -154,7 +154,7 @@ class ZeroshotClassification(Task):
         if settings.get("save_clf"):
             fingerprint = material.encoder.card.fingerprint
             classifier_files.save(classes, Path(settings["save_clf"]), fingerprint, info.classnames)
-        wanted = prompt_study.is_wanted(settings.get("prompt_sensitivity", "auto"), info, len(material.manifest))
+        wanted = prompt_study.is_wanted(settings.get("prompt_sensitivity", "auto"), info, len(material.listed))
         return classes, prompt_study.by_template(vectors, info) if wanted else None, notices
 
     def form_of(self, info: DatasetInfo) -> RecordForm:

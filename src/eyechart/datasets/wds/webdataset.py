@@ -49,6 +49,10 @@ class FileShard:
     def __iter__(self) -> Iterator[Sample]:
         return iter_tar(self.files.fetch(self.file, NoProgress()), self.make)
 
+    def outline(self) -> Iterator[Sample]:
+        """Stream the samples without reading an image."""
+        return iter_tar(self.files.fetch(self.file, NoProgress()), self.make, outline=True)
+
 
 @dataclass(frozen=True)
 class WebDataset:
