@@ -353,7 +353,7 @@ class BatchGenerator(Generator, Protocol):
         """
 
 
-HOW_NOT_WHAT = frozenset({"cache_dir", "compile", "concurrency", "timeout", "tries", "api_key", "api_key_variable"})
+HOW_NOT_WHAT = frozenset({"cache_dir", "concurrency", "timeout", "tries", "api_key", "api_key_variable"})
 """Options of a model that decide how it is run and not what it answers."""
 
 

@@ -14,6 +14,7 @@ from eyechart.io.stopwatch import Stopwatch
 from eyechart.manifest import Embedded, Failure, Manifest
 from eyechart.metrics.vectors import Vectors
 from eyechart.models.lazy import LazyModel
+from eyechart.models.towers.paired import paired_notices
 from eyechart.store.vectors import EmbeddingStore, VectorTable, text_digests
 from eyechart.types import ModelCard, Notice, OnError, Sample
 
@@ -150,7 +151,7 @@ class StoredEmbeddings:
 
     def notices(self) -> Sequence[Notice]:
         """Return what the model had to say and how many texts it could not read to the end."""
-        found = [Notice("model_note", 1, note) for note in self.card.notes]
+        found = [Notice("model_note", 1, note) for note in self.card.notes] + paired_notices(self.card)
         if self._truncated:
             length = self.card.context_length
             message = f"{self._truncated} texts are longer than the {length} tokens that the model reads."
