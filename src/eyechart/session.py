@@ -64,6 +64,7 @@ class Session:
             model,
             self.passing_store(spec.given) if spec.given else self.store,
             batch_size=job.batch_size,
+            grow=job.grow,
             workers=job.workers,
             on_error=job.on_error,
             progress=self.progress,

@@ -412,6 +412,8 @@ class Job:
     label: str = ""
     """What the result calls the model, where that is not its own name: several models that work together."""
     batch_size: int = 64
+    grow: bool = False
+    """Whether nobody chose the batch size, so that a GPU may be given larger batches where it is faster so."""
     workers: int = 4
     on_error: OnError = "fail"
     min_success: float = 0.0

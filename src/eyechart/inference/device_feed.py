@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from eyechart.errors import OutOfMemoryError
 from eyechart.inference.backoff import BatchBackoff, Vectors
+from eyechart.models.towers.cuda_feed import BatchTuning
 from eyechart.types import Encoder
 
 FULL = (OutOfMemoryError, MemoryError)
@@ -32,6 +33,8 @@ class FeedDevice(Protocol):
 
     ahead: int
     """How many batches may be under way when the results of one are fetched."""
+    tuning: BatchTuning | None
+    """For a trial of batch sizes; None for a device that has none."""
 
     def prepare(self, image: Any) -> NDArray[Any]:
         """Transform one decoded image to what is copied. Called from several threads."""
@@ -53,6 +56,7 @@ class PlainDevice:
     """A device that computes at once, by one call: a model on the CPU, or behind a library of its own."""
 
     ahead = 0
+    tuning: BatchTuning | None = None
 
     def __init__(self, encoder: Encoder) -> None:
         self.prepare, self.launch = encoder.prepare_image, encoder.encode_images
@@ -79,6 +83,7 @@ class PairedDevice:
 
     def __init__(self, device: FeedDevice, watcher: Watcher) -> None:
         self.ahead, self.prepare, self.memory = device.ahead, device.prepare, device.memory
+        self.tuning = device.tuning
         self._device, self._watcher = device, watcher
 
     def copy(self, batch: Any) -> Any:

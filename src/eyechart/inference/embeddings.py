@@ -32,6 +32,7 @@ class StoredEmbeddings:
         store: EmbeddingStore,
         *,
         batch_size: int = 64,
+        grow: bool = False,
         workers: int = 4,
         on_error: OnError = "fail",
         progress: Progress | None = None,
@@ -41,7 +42,7 @@ class StoredEmbeddings:
         self.store = store
         self.progress = progress or NoProgress()
         self.watch = watch or Stopwatch()
-        self.pipeline = Pipeline(model, batch_size, workers, on_error, self.watch)
+        self.pipeline = Pipeline(model, batch_size, workers, on_error, self.watch, grow=grow)
         self._truncated = 0
         self.encoded = 0
         """Images that were not in the store and had to be encoded."""

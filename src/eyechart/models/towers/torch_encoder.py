@@ -20,7 +20,7 @@ from PIL import Image
 from eyechart.errors import ModelError
 from eyechart.metrics.vectors import unit
 from eyechart.models.towers.autotune import CpuAutotuner, count_rows, take
-from eyechart.models.towers.cuda_feed import CudaFeed
+from eyechart.models.towers.cuda_feed import BatchTuning, CudaFeed
 from eyechart.models.towers.device_options import EXACT, DeviceWays, channels_last
 from eyechart.models.towers.paired import PairedCheck, is_due, plain_model
 from eyechart.models.towers.pixel_table import look_up_there
@@ -30,6 +30,7 @@ from eyechart.models.towers.torch_tools import (
     cast,
     choose_devices,
     count_parameters,
+    device_names,
     forward_errors,
     input_type,
     number,
@@ -50,6 +51,8 @@ PROBE_TEXTS = ("a photo of a cat", "Upper Case, digits 0123456789 & marks: (.,;!
 
 COMPANY, COARSE = 1e-4, 1e-1
 """How far the unit vectors of one text may be apart by rounding, in float32 and in less."""
+SIZES, HALF = 1e-5, 1e-2
+"""How far those of one image may be apart in batches of two sizes, in float32 and in less, for a size to be chosen."""
 
 
 class TorchEncoder(ABC):
@@ -152,7 +155,8 @@ class TorchEncoder(ABC):
             return None
         prepare = self.prepare_image if self.levels is None else self.prepare_bytes
         errors = partial(forward_errors, self.precision)
-        return CudaFeed(self.devices, prepare, self._image_batch, self._image_vectors, errors)
+        tuning = BatchTuning((self.card.fingerprint, *device_names(self.devices)), SIZES if self._is_exact else HALF)
+        return CudaFeed(self.devices, prepare, self._image_batch, self._image_vectors, errors, tuning)
 
     def _image_batch(self, batch: Any) -> Any:
         """Make the image tower's input of a batch, on the host."""
@@ -219,12 +223,15 @@ class TorchEncoder(ABC):
         """Say so if a text's vector changes with the texts beside it: the tower looks at the padding."""
         together = unit(self.encode_texts(PROBE_TEXTS[:2]))[0]
         alone = unit(self.encode_texts(PROBE_TEXTS[:1]))[0]
-        exact = self.precision == "fp32" and {str(weight.dtype) for weight in self.model.parameters()} == {
-            "torch.float32"
-        }
-        if np.abs(together - alone).max() <= (COMPANY if exact else COARSE):
+        if np.abs(together - alone).max() <= (COMPANY if self._is_exact else COARSE):
             return []
         return ["The vector of a text depends on the texts that are encoded with it: its padding is read as text."]
+
+    @property
+    def _is_exact(self) -> bool:
+        """Tell whether everything is computed in float32."""
+        kinds = {str(weight.dtype) for weight in self.model.parameters()}
+        return self.precision == "fp32" and not self.ways.tf32 and kinds == {"torch.float32"}
 
     def _token_digest(self) -> str:
         """Digest the tokenizer, and what becomes of a few texts: another vocabulary or cleaning is another model."""

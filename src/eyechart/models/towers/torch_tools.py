@@ -64,6 +64,13 @@ def choose_device(wanted: str) -> str:
     return choose_devices(wanted)[0]
 
 
+def device_names(devices: Sequence[str]) -> list[str]:
+    """Return what kind of device each is: the name of a GPU."""
+    import torch
+
+    return [torch.cuda.get_device_name(device) for device in devices]
+
+
 def precision_notes(precision: str, device: str) -> list[str]:
     """Say that a CPU computes a precision without instructions for it: the numbers are right, the time is not."""
     import torch
