@@ -1,6 +1,7 @@
 """The paired check: how far another way is from plain float32 is measured once, on the first images, and said."""
 
 import dataclasses
+import re
 
 import numpy as np
 import pytest
@@ -50,6 +51,22 @@ def test_lengths_of_vectors_do_not_count_but_bits_do():
     assert measure("a way", TURNED, TURNED.copy()).same
 
 
+def test_a_cosine_that_is_all_but_one_is_not_rounded_to_one():
+    found = measure("a way", TURNED, TURNED + np.float32([1e-5, 0]))
+
+    assert re.search(r"cosine 1 - \de-1\d on average, 1 - \de-1\d at least; the nearest other image", found.message)
+    assert measure("a way", TURNED, TURNED * 2).message.count("1.000000") == 2
+
+
+def test_a_vector_that_overflowed_is_like_nothing():
+    broken = TURNED.copy()
+    broken[1] = [np.inf, np.nan]
+
+    found = measure("a way", TURNED, broken)
+
+    assert (found.lowest, found.mean) == (0, pytest.approx(0.75))
+
+
 def test_of_images_that_are_equally_near_any_may_be_found():
     plain = np.array([[1, 0], [0, 1], [0, 1], [0, 1]], np.float32)
     other = plain + np.array([[0, 0], [0, 0], [0.001, 0], [0, 0]], np.float32)
@@ -72,7 +89,10 @@ def test_the_first_images_are_encoded_twice_and_no_others():
     assert not pairs.due
     (notice,) = paired_notices(CARD)
     assert notice.kind == "paired_check"
-    assert "bf16 on cpu, compared with plain fp32 on the first 64 images: cosine 0.99999" in notice.message
+    assert (
+        "bf16 on cpu, compared with plain fp32 on the first 64 images: cosine 1 - 6e-07 on average, 0.99999"
+        in notice.message
+    )
     assert not is_due(CARD)
 
 

@@ -44,10 +44,12 @@ class Worker:
 
 def missing_images(job: Job, session: Session) -> list[Listed]:
     """List the images of a job that an encoder has yet to embed."""
-    if load_task(job.task).needs != "encoder":
-        return []
-    manifest = session.manifest(job)
-    return [] if manifest.info.kind in TEXT_ONLY else embeddings(job, session).missing_samples(manifest)
+    return embeddings(job, session).missing_samples(session.manifest(job)) if has_images(job, session) else []
+
+
+def has_images(job: Job, session: Session) -> bool:
+    """Tell whether an encoder sees the samples of a job."""
+    return load_task(job.task).needs == "encoder" and session.manifest(job).info.kind not in TEXT_ONLY
 
 
 def embeddings(job: Job, session: Session) -> StoredEmbeddings:

@@ -68,6 +68,10 @@ class StoredEmbeddings:
             for key, sample in (_missing_samples(manifest, wanted) if wanted else ())
         ]
 
+    def count_missing(self, manifest: Manifest) -> int:
+        """Count the images that have no vector yet; copies count each."""
+        return int(self._table().missing(manifest.digests).sum())
+
     def embed_samples(self, samples: Sequence[Listed], read: Callable[[], Manifest]) -> None:
         """Embed what `missing_samples` listed; the dataset is read only for images that came without one."""
         here = {key: sample for key, sample in samples if sample.image and sample.image.within_reach()}

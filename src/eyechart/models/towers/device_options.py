@@ -38,7 +38,8 @@ class DeviceWays:
     @property
     def text(self) -> str:
         """Write down what differs from the usual way; it is part of the model's fingerprint."""
-        return ", ".join(f"{name}={value}" for name, value in asdict(self).items() if value != getattr(USUAL, name))
+        asked = {name: value for name, value in asdict(self).items() if value != getattr(USUAL, name)}
+        return ", ".join(f"{name}={str(value).lower()}" for name, value in asked.items())
 
     @property
     def inexact(self) -> bool:

@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 
 from eyechart.errors import OutOfMemoryError
 from eyechart.io.files import cache_root, write_cached
-from eyechart.metrics.vectors import unit
 from eyechart.models.towers.device_options import DeviceWays
 from eyechart.types import OBJECT, ModelCard, ModelSpec, Notice, digest_json
 
@@ -59,15 +58,13 @@ class Pairs:
         start = f"{self.way}, compared with plain fp32 on the first {self.images} images"
         if self.same:
             return f"{start}: the same vectors, bit for bit."
-        return (
-            f"{start}: cosine {self.mean:.6f} on average, {self.lowest:.6f} at least; the nearest other image changed "
-            f"for {self.changed}."
-        )
+        cosines = f"cosine {_cosine(self.mean)} on average, {_cosine(self.lowest)} at least"
+        return f"{start}: {cosines}; the nearest other image changed for {self.changed}."
 
 
 def measure(way: str, plain: Vectors, other: Vectors) -> Pairs:
     """Compare the vectors of the same images, computed in two ways."""
-    a, b = unit(np.asarray(plain, np.float64)), unit(np.asarray(other, np.float64))
+    a, b = _unit(plain), _unit(other)
     cosines = np.einsum("ij,ij->i", a, b)
     near, found = a @ a.T, b @ b.T
     np.fill_diagonal(near, -np.inf)
@@ -155,6 +152,19 @@ def plain_model(model: torch.nn.Module, spec: ModelSpec, ways: DeviceWays, param
     if spec.precision not in RECAST and not ways.channels_last:
         return model
     return copy.deepcopy(model).eval() if parameters <= LARGEST else None
+
+
+def _unit(vectors: Vectors) -> NDArray[np.float64]:
+    """Scale to unit length in float64: in float32 a cosine is known to seven digits only."""
+    exact = vectors.astype(np.float64)
+    exact[~np.isfinite(exact).all(axis=1)] = 0  # too large for half precision: like nothing
+    lengths = np.linalg.norm(exact, axis=1, keepdims=True)
+    return exact / np.where(lengths > 0, lengths, 1)
+
+
+def _cosine(value: float) -> str:
+    """Write a cosine that is all but 1 by how little it is less."""
+    return f"{value:.6f}" if not 0 < 1 - value < 1e-6 else f"1 - {1 - value:.0e}"
 
 
 def _path(card: ModelCard) -> Path:
