@@ -111,6 +111,17 @@ def test_who_waits_for_the_dead_goes_on_alone(plan):
     assert report.result.counts["scored"] == 40
 
 
+def test_who_cannot_do_his_own_part_waits_for_nobody(plan, tmp_path):
+    jobs = plan("broken")
+    shard = next((tmp_path / "data").rglob("*.tar"))
+    shard.write_bytes(shard.read_bytes()[:3000])
+
+    embed_together(jobs, Session(), 0, 2, pause=pytest.fail)
+
+    (report,) = run_jobs(jobs, Session())
+    assert "cut short" in str(report.error)
+
+
 def test_with_a_job_for_everyone_nobody_embeds_for_others(plan, monkeypatch):
     jobs = plan("many", language=["en", "en"]) * 2
     monkeypatch.setattr(ranks, "part_of", pytest.fail)

@@ -197,6 +197,12 @@ def test_weights_that_were_loaded_rounded_have_nothing_to_be_compared_with(zoo):
     assert load(dataclasses.replace(zoo.case("internvl_c_retrieval").spec, precision="amp")).paired_check is not None
 
 
+def test_a_model_that_only_reads_keeps_no_second_copy(zoo):
+    spec = zoo.case("sentence-transformers-text").spec
+
+    assert load(dataclasses.replace(spec, precision="bf16")).paired_check is None
+
+
 def test_a_model_of_which_no_second_copy_fits_is_not_compared(zoo, monkeypatch):
     monkeypatch.setattr(paired, "LARGEST", 10)
     case = zoo.case("open_clip")

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
@@ -84,14 +83,21 @@ def embed_together(
     if len(jobs) >= size:
         return
     todo = [job for job in jobs if not (skip_existing and skipped(job, session))]
-    for job in one_of_each(todo):
-        with suppress(EyechartError):  # the job will meet it again, and report it
-            read = partial(session.manifest, job)
-            embeddings(job, session).embed_samples(part_of(job, session, rank, size), read)
-    mine = [job for job in share_of(jobs, rank, size) if job in todo]
-    for job in one_of_each(mine):
-        with suppress(EyechartError):
+    embedded = [job for job in one_of_each(todo) if _embed_part(job, session, rank, size)]
+    mine = [(job.model, job.dataset) for job in share_of(jobs, rank, size)]
+    for job in embedded:
+        if (job.model, job.dataset) in mine:
             _await(job, session, pause)
+
+
+def _embed_part(job: Job, session: Session, rank: int, size: int) -> bool:
+    """Embed this process's part of a dataset; tell whether that went well."""
+    try:
+        part, read = part_of(job, session, rank, size), partial(session.manifest, job)
+        embeddings(job, session).embed_samples(part, read)
+    except EyechartError:
+        return False  # the job will meet it again, and report it
+    return True
 
 
 def part_of(job: Job, session: Session, rank: int, size: int) -> list[Listed]:

@@ -65,6 +65,8 @@ class TorchEncoder(ABC):
     """Set by the family at the end of its loading, with `make_card`."""
     levels: NDArray[np.float32] | None = None
     """What the transform makes of each level of each channel, of a family that has `prepare_bytes`."""
+    sees = True
+    """Whether it encodes images; a family of models that only read says so before it is loaded."""
     paired_check: PairedCheck | None = None
     """Compares the first images with plain float32, if another way was asked for and that is not known yet."""
 
@@ -83,7 +85,7 @@ class TorchEncoder(ABC):
             "logit_bias": self.logit_bias(model),
         }
         self._structure = structure_digest(model)
-        self._plain = plain_model(model, spec, self.ways, self._facts["parameters"])
+        self._plain = plain_model(model, spec, self.ways, self._facts["parameters"]) if self.sees else None
         self.model = cast(model, spec.precision).eval()
         if self.ways.channels_last:
             self.model = self.model.to(memory_format=torch.channels_last)
