@@ -37,6 +37,7 @@ class Recorder(NoProgress):
 @pytest.fixture
 def plan(tmp_path, monkeypatch):
     """Plan the same two jobs with an output and a store of one's own."""
+    monkeypatch.chdir(tmp_path)  # a worker goes to its folder; the test comes back from there
     write_classification(tmp_path / "data" / "d0", n=80)
     write_retrieval(tmp_path / "data" / "d1", captions=[[f"text {i}"] for i in range(80)], first=80)
 

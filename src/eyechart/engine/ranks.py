@@ -103,14 +103,16 @@ def _embed_part(job: Job, session: Session, rank: int, size: int) -> bool:
 def part_of(job: Job, session: Session, rank: int, size: int) -> list[Listed]:
     """List what is missing of this process's part of a dataset: neighbours, which are in the same files.
 
-    Where it begins and ends depends on the dataset alone, not on what the others have stored in the meantime.
+    Where it begins and ends depends on the dataset alone, not on what the others have stored in the meantime. Parts are
+    whole batches: a batch holds the same images as it would in one process.
     """
     missing = missing_images(job, session)
     if not missing:
         return []
-    entries = session.manifest(job).entries
-    place = {entry.id: i for i, entry in enumerate(entries)}
-    return [(key, sample) for key, sample in missing if place[sample.id] * size // len(entries) == rank]
+    distinct = dict.fromkeys(digest.tobytes() for digest in session.manifest(job).digests)
+    batch_of = {key: i // job.batch_size for i, key in enumerate(distinct)}
+    batches = -(-len(distinct) // job.batch_size)
+    return [(key, sample) for key, sample in missing if batch_of[key] * size // batches == rank]
 
 
 def _await(job: Job, session: Session, pause: Callable[[float], None]) -> None:
