@@ -291,6 +291,7 @@ def _job(config: Config, spec: ModelSpec, benchmark: PlannedBenchmark) -> Job:
         ),
         label=label,
         batch_size=config.batch_size,
+        grow="batch_size" not in config.model_fields_set,
         workers=config.num_workers,
         on_error=config.on_error,
         **({} if config.min_success is None else {"min_success": config.min_success}),

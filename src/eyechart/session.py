@@ -68,6 +68,7 @@ class Session:
             half=job.half,
             full=self._store_in_full(spec) if job.half and not part else None,
             batch_size=job.batch_size,
+            grow=job.grow,
             workers=job.workers,
             on_error=job.on_error,
             progress=self.progress,

@@ -366,7 +366,7 @@ class BatchGenerator(Generator, Protocol):
         """
 
 
-HOW_NOT_WHAT = frozenset({"cache_dir", "compile", "concurrency", "timeout", "tries", "api_key", "api_key_variable"})
+HOW_NOT_WHAT = frozenset({"cache_dir", "concurrency", "timeout", "tries", "api_key", "api_key_variable"})
 """Options of a model that decide how it is run and not what it answers."""
 
 
@@ -430,6 +430,8 @@ class Job:
     label: str = ""
     """What the result calls the model, where that is not its own name: several models that work together."""
     batch_size: int = 64
+    grow: bool = False
+    """Whether nobody chose the batch size, so that a GPU may be given larger batches where it is faster so."""
     workers: int = 4
     on_error: OnError = "fail"
     min_success: float = 0.0

@@ -197,6 +197,7 @@ def cuda(monkeypatch):
         log.append(f"in {inner.name}:")
         yield
 
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "a GPU")
     monkeypatch.setattr(torch.cuda, "Stream", lambda device: Stream(log, "copies"))
     monkeypatch.setattr(torch.cuda, "stream", stream)
     monkeypatch.setattr(torch.cuda, "device", lambda device: nullcontext())
@@ -211,6 +212,7 @@ def cuda_feed(tower, monkeypatch, devices):
     monkeypatch.setattr(tower, "_replicas", [tower.model] * len(devices))
     feed = tower.image_device()
     assert isinstance(feed, CudaFeed)
+    assert feed.tuning.key == (tower.card.fingerprint, "a GPU")
     monkeypatch.setattr(tower, "devices", devices)
     return CudaFeed(devices, feed.prepare, feed._inputs, feed._forward, feed._errors)
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from eyechart.errors import OutOfMemoryError
+from eyechart.models.towers.cuda_feed import BatchTuning
 
 
 class RecordingDevice:
@@ -24,12 +25,16 @@ class RecordingDevice:
         copying: Callable[[int], object] = bool,
         computing: Callable[[int], object] = bool,
         room: int | None = None,
+        tuning: BatchTuning | None = None,
     ) -> None:
         self.encode, self.prepare, self.memory = encode, prepare, np.empty
         self.copying, self.computing = copying, computing
+        self.tuning = tuning
         self.room = room
         """Rows that fit on the device at a time."""
         self.asked: list[tuple[str, int]] = []
+        self.sizes: list[int] = []
+        """Rows of the batches that were computed."""
         self._rows: dict[int, int] = {}
         self._streams = [ThreadPoolExecutor(1), ThreadPoolExecutor(1)]
         self._next = 0
@@ -53,6 +58,7 @@ class RecordingDevice:
 
     def _compute(self, number: int, batch: Future[Any]) -> Any:
         there = batch.result()
+        self.sizes.append(len(there))
         self.computing(number)
         return self.encode(there)
 

@@ -51,6 +51,13 @@ def _start(args: argparse.Namespace, jobs: list[Job], session: Session) -> Itera
     return run_jobs(jobs, session, skip_existing=skip)
 
 
+def _rank(args: argparse.Namespace) -> tuple[int, int]:
+    """Return this process's number and how many share the jobs: one, unless a launcher started several."""
+    from eyechart.engine.ranks import rank_and_size
+
+    return rank_and_size() if args.distributed else (0, 1)
+
+
 def run(args: argparse.Namespace) -> int:
     """Plan, run, and show a table."""
     from eyechart.io.hub_cache import asking_nothing
@@ -77,19 +84,21 @@ def _run(args: argparse.Namespace) -> int:
     from eyechart.cli.parts.show import MOST, job_line, show_profiles, show_reports
     from eyechart.config import make_config
     from eyechart.datasets.registry import OpenDatasets
+    from eyechart.engine.ranks import embed_together, on_own_device, share_of
     from eyechart.io.progress import choose_progress
     from eyechart.io.progress.file import ProgressFile
     from eyechart.io.stopwatch import JobClock
+    from eyechart.models.towers.torch_tools import local_rank
     from eyechart.plan import plan_jobs
     from eyechart.session import Session
 
     config = make_config(settings_of(args))
     datasets = OpenDatasets()
     jobs = plan_jobs(config, lambda line: write_message(f"{as_flags(line)}\n", sys.stderr), datasets)
-    if args.distributed:
-        from eyechart.engine.ranks import rank_and_size, share_of
-
-        jobs = share_of(jobs, *rank_and_size())
+    rank, size = _rank(args)
+    together = size > 1 and args.engine == "local" and not args.processes
+    everything = on_own_device(jobs, local_rank() or 0) if together else jobs
+    jobs = share_of(everything, rank, size)
     if args.engine == "ray" and len({job.output for job in jobs}) < len(jobs):
         raise UsageError(
             "--engine ray: several machines cannot safely add lines to one file.",
@@ -99,7 +108,10 @@ def _run(args: argparse.Namespace) -> int:
     clock = JobClock(len(jobs))
     folder = jobs[0].output.parent if jobs else Path()
     with ProgressFile(choose_progress(quiet=args.quiet, jobs=clock), folder, clock) as progress:
-        for report in _start(args, jobs, Session(progress, datasets=datasets)):
+        session = Session(progress, datasets=datasets)
+        if together:
+            embed_together(everything, session, rank, size, skip_existing=args.skip_existing)
+        for report in _start(args, jobs, session):
             # Of thousands of results that are there already, no more are kept in memory than the table will show.
             reports.append(replace(report, result=None) if report.skipped and len(reports) >= MOST else report)
             progress.job_done(skipped=report.skipped)

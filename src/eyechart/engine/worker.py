@@ -45,10 +45,12 @@ class Worker:
 
 def missing_images(job: Job, session: Session) -> list[Listed]:
     """List the images of a job that an encoder has yet to embed."""
-    if load_task(job.task).needs != "encoder":
-        return []
-    manifest = session.manifest(job)
-    return [] if manifest.info.kind in TEXT_ONLY else embeddings(job, session).missing_samples(manifest)
+    return embeddings(job, session).missing_samples(session.manifest(job)) if has_images(job, session) else []
+
+
+def has_images(job: Job, session: Session) -> bool:
+    """Tell whether an encoder sees the samples of a job."""
+    return load_task(job.task).needs == "encoder" and session.manifest(job).info.kind not in TEXT_ONLY
 
 
 def embeddings(job: Job, session: Session) -> StoredEmbeddings:
@@ -56,7 +58,13 @@ def embeddings(job: Job, session: Session) -> StoredEmbeddings:
     session.store.refresh()
     model = session.model(job.model, "encoder")
     return StoredEmbeddings(
-        model, session.store, batch_size=job.batch_size, workers=job.workers, on_error="skip", half=job.half
+        model,
+        session.store,
+        batch_size=job.batch_size,
+        grow=job.grow,
+        workers=job.workers,
+        on_error="skip",
+        half=job.half,
     )
 
 

@@ -14,16 +14,18 @@ from numpy.typing import NDArray
 
 from eyechart.errors import OutOfMemoryError
 from eyechart.inference.backoff import BatchBackoff, Vectors
+from eyechart.models.towers.cuda_feed import BatchTuning
 from eyechart.types import Encoder
 
 FULL = (OutOfMemoryError, MemoryError)
 
 
 def device_of(encoder: Any) -> FeedDevice:
-    """Return the encoder's own device, if it has one that is fed ahead."""
+    """Return the encoder's own device, if it has one that is fed ahead; its first results are checked, if need be."""
     own = getattr(encoder, "image_device", None)
-    device: FeedDevice | None = own() if own is not None else None
-    return device or PlainDevice(encoder)
+    device: FeedDevice = (own() if own is not None else None) or PlainDevice(encoder)
+    check = getattr(encoder, "paired_check", None)
+    return PairedDevice(device, check) if check is not None and check.due else device
 
 
 class FeedDevice(Protocol):
@@ -31,6 +33,8 @@ class FeedDevice(Protocol):
 
     ahead: int
     """How many batches may be under way when the results of one are fetched."""
+    tuning: BatchTuning | None
+    """For a trial of batch sizes; None for a device that has none."""
 
     def prepare(self, image: Any) -> NDArray[Any]:
         """Transform one decoded image to what is copied. Called from several threads."""
@@ -52,6 +56,7 @@ class PlainDevice:
     """A device that computes at once, by one call: a model on the CPU, or behind a library of its own."""
 
     ahead = 0
+    tuning: BatchTuning | None = None
 
     def __init__(self, encoder: Encoder) -> None:
         self.prepare, self.launch = encoder.prepare_image, encoder.encode_images
@@ -64,6 +69,38 @@ class PlainDevice:
     def fetch(self, launched: Vectors) -> Vectors:
         """Return what was computed."""
         return launched
+
+
+class Watcher(Protocol):
+    """Sees batches with their vectors."""
+
+    def see(self, batch: Any, vectors: Vectors) -> None:
+        """Take a batch as it went to the device, and what came back."""
+
+
+class PairedDevice:
+    """A device whose results somebody sees before they are handed out."""
+
+    def __init__(self, device: FeedDevice, watcher: Watcher) -> None:
+        self.ahead, self.prepare, self.memory = device.ahead, device.prepare, device.memory
+        self.tuning = device.tuning
+        self._device, self._watcher = device, watcher
+
+    def copy(self, batch: Any) -> Any:
+        """Keep the batch beside its copy."""
+        return batch, self._device.copy(batch)
+
+    def launch(self, copied: Any) -> Any:
+        """Begin to compute."""
+        batch, there = copied
+        return batch, self._device.launch(there)
+
+    def fetch(self, launched: Any) -> Vectors:
+        """Wait for the results, and show them."""
+        batch, under_way = launched
+        vectors = self._device.fetch(under_way)
+        self._watcher.see(batch, vectors)
+        return vectors
 
 
 class DeviceFeed:

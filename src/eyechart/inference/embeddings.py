@@ -18,6 +18,7 @@ from eyechart.io.stopwatch import Stopwatch
 from eyechart.manifest import DatasetReading, Embedded, Failure, Manifest
 from eyechart.metrics.vectors import Vectors
 from eyechart.models.lazy import LazyModel
+from eyechart.models.towers.paired import paired_notices
 from eyechart.store.vectors import Digests, EmbeddingStore, VectorTable, text_digests
 from eyechart.types import ModelCard, Notice, OnError, Sample
 
@@ -52,6 +53,7 @@ class StoredEmbeddings:
         store: EmbeddingStore,
         *,
         batch_size: int = 64,
+        grow: bool = False,
         workers: int = 4,
         on_error: OnError = "fail",
         progress: Progress | None = None,
@@ -67,7 +69,7 @@ class StoredEmbeddings:
         """Where those that are computed are kept as the model gave them, to be compared with the rounded ones."""
         self.progress = progress or NoProgress()
         self.watch = watch or Stopwatch()
-        self.pipeline = Pipeline(model, batch_size, workers, on_error, self.watch)
+        self.pipeline = Pipeline(model, batch_size, workers, on_error, self.watch, grow=grow)
         self._truncated = 0
         self.encoded = 0
         """Images that were not in the store and had to be encoded."""
@@ -103,6 +105,10 @@ class StoredEmbeddings:
             (key, Sample(sample.id, sample.need_image().elsewhere()))
             for key, sample in (_missing_samples(manifest, wanted) if wanted else ())
         ]
+
+    def count_missing(self, manifest: Manifest) -> int:
+        """Count the images that have no vector yet; copies count each."""
+        return int(self._table().missing(manifest.digests).sum())
 
     def embed_samples(self, samples: Sequence[Listed], read: Callable[[], Manifest]) -> None:
         """Embed what `missing_samples` listed; the dataset is read only for images that came without one."""
@@ -239,7 +245,7 @@ class StoredEmbeddings:
 
     def notices(self) -> Sequence[Notice]:
         """Return what the model had to say and how many texts it could not read to the end."""
-        found = [Notice("model_note", 1, note) for note in self.card.notes]
+        found = [Notice("model_note", 1, note) for note in self.card.notes] + paired_notices(self.card)
         if self._truncated:
             length = self.card.context_length
             message = f"{self._truncated} texts are longer than the {length} tokens that the model reads."

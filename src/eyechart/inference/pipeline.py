@@ -6,7 +6,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol
 
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from eyechart.errors import DataError, ModelError, UsageError
 from eyechart.inference.as_read import bytes_held
 from eyechart.inference.backoff import BatchBackoff
+from eyechart.inference.batch_trial import BatchTrial, TrialFeed
 from eyechart.inference.device_feed import DeviceFeed, FeedDevice, device_of
 from eyechart.inference.rows import BatchRows
 from eyechart.io.media import ImageRef, to_rgb
@@ -92,6 +93,8 @@ class Pipeline:
     """Stop at an image that cannot be decoded, or list it."""
     watch: Stopwatch
     backoff: BatchBackoff = field(default_factory=BatchBackoff)
+    grow: bool = False
+    """Whether a device may take larger batches of images than that, where it is faster so."""
 
     def embed_images(self, samples: Iterable[tuple[bytes, Sample]], table: Sink, bar: Bar) -> list[Failure]:
         """Store the vectors of images; return those that could not be decoded.
@@ -101,10 +104,28 @@ class Pipeline:
             table: Where the vectors go: that of the loaded model's card.
             bar: Progress.
         """
+        device = device_of(self.model.load())
+        if not self.grow or device.tuning is None:
+            return self._embed_images(samples, table, bar, device, DeviceFeed(device, self.backoff))
+        trial = BatchTrial(device.tuning, self.batch_size, self.backoff)
+        failures: list[Failure] = []
+        for step in trial.steps(iter(samples)):
+            line = replace(self, batch_size=step.size)
+            feed = TrialFeed(trial, device, self.backoff) if step.timed else DeviceFeed(device, self.backoff)
+            failures += line._embed_images(step.samples, table, bar, device, feed)
+        return failures
+
+    def _embed_images(
+        self,
+        samples: Iterable[tuple[bytes, Sample]],
+        table: VectorTable,
+        bar: Bar,
+        device: FeedDevice,
+        feed: DeviceFeed,
+    ) -> list[Failure]:
+        """Embed images in batches of one size."""
         failures: list[Failure] = []
         buffer = _Buffer(table, self.watch)
-        device = device_of(self.model.load())
-        feed = DeviceFeed(device, self.backoff)
         rows = BatchRows((BATCHES + device.ahead) * self.batch_size, device.memory)
         batch: list[tuple[bytes, int | None, NDArray[Any]]] = []
 

@@ -11,7 +11,7 @@ from eyechart.types import ModelSpec
 
 COMMON_OPTIONS = frozenset({"cache_dir", "revision", "hub", "trust_remote_code", "compile"})
 """Options with flags of their own."""
-_KINDS = {int: "a whole number above 0", str: "a text", dict: "an object of JSON"}
+_KINDS = {bool: "true or false", int: "a whole number above 0", str: "a text", dict: "an object of JSON"}
 
 
 @runtime_checkable

@@ -30,7 +30,7 @@ KINDS = {
     "digests": "digests of files",
     "shards": "contents of tar files",
     "columns": "records, made ready for reports",
-    "calibration": "what CPU autotune measured",
+    "calibration": "what autotune and paired checks measured",
     "open_clip": "names that open_clip knows",
 }
 """The folders of the cache. Whatever is removed is computed or fetched again when it is needed."""

@@ -141,7 +141,12 @@ def _how(parser: argparse.ArgumentParser) -> None:
     add("--prompt-role", choices=["user", "system"], help="who says the prompt of image_caption (default: user)")
     add("--reranker", default="", help="text retrieval: cross-encoder that orders anew what the encoder found")
     add("--group-by", nargs="+", default=[], help="metadata columns: figures by group and of the worst group")
-    add("--batch-size", type=int, default=64, help="images or texts per forward pass")
+    add(
+        "--batch-size",
+        type=int,
+        default=LEFT_OPEN,
+        help="images or texts per forward pass (default: 64; on a GPU, more where a trial is faster)",
+    )
     add("--num-workers", type=int, default=4, help="threads that read and decode")
     add(
         "--store-precision",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import warnings
 from typing import Any
@@ -14,7 +13,7 @@ from eyechart.compat.clip_benchmark.models import TYPE2FUNC
 from eyechart.config import Config, make_config
 from eyechart.engine.ranks import rank_and_size
 from eyechart.io.progress import choose_progress
-from eyechart.models.towers.torch_tools import LOCAL_RANKS
+from eyechart.models.towers.torch_tools import local_rank
 from eyechart.plan import TASK_FLAGS, plan_jobs
 from eyechart.run import run_jobs
 from eyechart.session import Session
@@ -86,8 +85,7 @@ LISTS = ("val_split", "val_proportion")
 
 def world_info_from_env() -> tuple[int, int, int]:
     """Return this process' number on its machine, its number among all, and how many there are."""
-    mine = next((os.environ[name] for name in LOCAL_RANKS if os.environ.get(name, "").isdigit()), "0")
-    return int(mine), *rank_and_size()
+    return local_rank() or 0, *rank_and_size()
 
 
 def _listed(value: Any) -> Any:

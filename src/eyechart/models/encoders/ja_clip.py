@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib.util import find_spec
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from eyechart.models.encoders.transformers import LIBRARIES, source_of
 from eyechart.models.family import check_path
 from eyechart.models.identity import content_identity
 from eyechart.models.towers.checkpoints import LOAD_ERRORS, load_error
+from eyechart.models.towers.device_options import DEVICE_OPTIONS
 from eyechart.models.towers.torch_encoder import Inputs, TorchEncoder
 from eyechart.models.towers.torch_tools import describe
 from eyechart.types import ModelSpec
@@ -33,7 +33,7 @@ CONTEXT = 77
 class JaClipFamily:
     """Loads ``rinna/japanese-clip-vit-b-16``, ``rinna/japanese-cloob-vit-b-16``, or a folder of either."""
 
-    own_options: Mapping[str, type] = MappingProxyType({})
+    own_options = DEVICE_OPTIONS
 
     def check(self, spec: ModelSpec) -> None:
         """Refuse a missing library or folder."""

@@ -45,6 +45,7 @@ from eyechart.models.folders import OPEN_CLIP
 from eyechart.models.identity import content_identity
 from eyechart.models.resolve import open_clip_names
 from eyechart.models.towers.checkpoints import LOAD_ERRORS, load_error
+from eyechart.models.towers.device_options import DEVICE_OPTIONS
 from eyechart.models.towers.fast_images import NOTE, FastImages, is_fast
 from eyechart.models.towers.last_block import shorten_images
 from eyechart.models.towers.packed import pack_images
@@ -69,7 +70,7 @@ NAMES = ("hf_tokenizer_name", "hf_model_name")
 class OpenClipFamily:
     """Loads models through the open_clip library."""
 
-    own_options = MappingProxyType({"decoder": str})
+    own_options = MappingProxyType({"decoder": str, **DEVICE_OPTIONS})
 
     def check(self, spec: ModelSpec) -> None:
         """Refuse an unknown architecture or tag and a missing checkpoint."""
@@ -124,7 +125,7 @@ class OpenClipEncoder(TorchEncoder):
             if self.trimmable:
                 shorten_texts(replica, self.tokenizer)
         # Weights that are laid out for a CPU are for nothing else.
-        if self.devices == ["cpu"] and self.precision == "fp32" and not spec.options.get("compile"):
+        if self.devices == ["cpu"] and self.precision == "fp32" and not self.ways.text:
             self.packed = [pack_images(self.model), self.trimmable and pack_texts(self.model, self.tokenizer)]
         size = getattr(self.model.visual, "image_size", None)
         context = getattr(self.tokenizer, "context_length", None)

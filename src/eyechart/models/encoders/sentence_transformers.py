@@ -14,6 +14,7 @@ from eyechart.errors import ModelError, UsageError
 from eyechart.models import hub
 from eyechart.models.encoders.sentence_parts import PROMPTS, load_pipeline, own_prompts, prompt_notes, prompt_of
 from eyechart.models.encoders.transformers import LIBRARIES, NO_LIMIT, source_of
+from eyechart.models.towers.device_options import DEVICE_OPTIONS
 from eyechart.models.towers.torch_encoder import Inputs, TorchEncoder
 from eyechart.types import ModelSpec
 
@@ -33,7 +34,14 @@ class SentenceTransformersFamily(hub.HubFamily):
     """
 
     own_options = MappingProxyType(
-        {"pooling_mode": str, "max_seq_length": int, "model_kwargs": dict, "config_kwargs": dict, "prompts": str}
+        {
+            "pooling_mode": str,
+            "max_seq_length": int,
+            "model_kwargs": dict,
+            "config_kwargs": dict,
+            "prompts": str,
+            **DEVICE_OPTIONS,
+        }
     )
 
     needs, extra = ("sentence_transformers",), "sentence-transformers"

@@ -20,6 +20,7 @@ from eyechart.errors import ModelError
 from eyechart.models import hub
 from eyechart.models.encoders.transformers_kinds import HEADS, KINDS, PLAIN, ReadingKind
 from eyechart.models.towers.checkpoints import LOAD_ERRORS, load_error, whole_weights
+from eyechart.models.towers.device_options import DEVICE_OPTIONS
 from eyechart.models.towers.preprocess import check_config, check_scaled, shorter_edge
 from eyechart.models.towers.sentencepieces import exact_tokenizer
 from eyechart.models.towers.small_files import broken_file
@@ -42,7 +43,7 @@ PATCHES = "spatial_shapes"
 class TransformersFamily(hub.HubFamily):
     """Loads models through transformers' AutoModel and AutoProcessor."""
 
-    own_options = MappingProxyType({"context_length": int})
+    own_options = MappingProxyType({"context_length": int, **DEVICE_OPTIONS})
 
     needs, extra, read_by = ("transformers", "torch"), "transformers", LIBRARIES
 

@@ -69,6 +69,7 @@ class CocaGenerator(ManyAtOnce):
     def __init__(self, spec: ModelSpec) -> None:
         encoder_spec = replace(spec, options={k: v for k, v in spec.options.items() if k != "settings"})
         self.encoder = encoders.OpenClipEncoder(encoder_spec)
+        self.encoder.paired_check = None  # it gives no vectors, and needs no second model
         self.batch_size = access_of(spec).batch_size
         if not hasattr(self.encoder.model, "text_decoder"):
             raise _no_decoder(spec)

@@ -18,6 +18,7 @@ from eyechart.models.internvl.loading import HEADS, files_read
 from eyechart.models.internvl.read_sizes import CONFIG
 from eyechart.models.internvl.tokens import find_vocabulary
 from eyechart.models.internvl.weights import weight_files
+from eyechart.models.towers.device_options import DEVICE_OPTIONS
 from eyechart.types import ModelSpec
 
 LIBRARIES = ("torchvision", "sentencepiece")
@@ -35,7 +36,7 @@ class InternVLFamily:
 
     auto_precision = "half"
     """As its authors do on a GPU: float32 takes 50 GB."""
-    own_options = MappingProxyType({"tokenizer": str, **dict.fromkeys(HEADS, int)})
+    own_options = MappingProxyType({"tokenizer": str, **dict.fromkeys(HEADS, int), **DEVICE_OPTIONS})
 
     def check(self, spec: ModelSpec) -> None:
         """Refuse a missing library, an unknown name, a missing checkpoint, or one of the other form."""

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eyechart.io.files import cache_root, write_cached
+from eyechart.models.towers.device_options import channels_last
 from eyechart.types import digest_json
 
 if TYPE_CHECKING:
@@ -127,7 +128,7 @@ class CpuAutotuner:
 
     def _run(self, plan: CpuPlan, inputs: Inputs) -> Vectors:
         if plan.channels_last:
-            inputs = _channels_last(inputs)
+            inputs = channels_last(inputs)
         if plan.rows is None:
             return self.forward(self.model, inputs)
         parts = [take(inputs, start, start + plan.rows) for start in range(0, count_rows(inputs), plan.rows)]
@@ -204,11 +205,3 @@ def take(value: Any, start: int, stop: int) -> Any:
     if isinstance(value, Mapping):
         return {name: take(inner, start, stop) for name, inner in value.items()}
     return value[start:stop]
-
-
-def _channels_last(value: Any) -> Any:
-    import torch
-
-    if isinstance(value, Mapping):
-        return {name: _channels_last(inner) for name, inner in value.items()}
-    return value.contiguous(memory_format=torch.channels_last) if value.dim() == 4 else value

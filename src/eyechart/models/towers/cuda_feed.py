@@ -5,8 +5,10 @@ Built without a GPU: the order of its actions is tested with a double; it was no
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +23,17 @@ Forward = Callable[[int, Any], "torch.Tensor"]
 """The number of a device and the images that are there, to vectors that are there."""
 
 
+@dataclass(frozen=True)
+class BatchTuning:
+    """What a trial of batch sizes must know of a model on a device."""
+
+    key: tuple[str, ...]
+    """The model in its precision, and the devices: for others, it is tried again."""
+    rounding: float
+    """How far a number of a unit vector may move with the size of its batch."""
+    clock: Callable[[], float] = time.perf_counter
+
+
 class CudaFeed:
     """One device or several; each computes its share of the rows, and all are given work before any is waited for."""
 
@@ -33,6 +46,7 @@ class CudaFeed:
         inputs: Callable[[Any], Any],
         forward: Forward,
         errors: Callable[[], AbstractContextManager[None]],
+        tuning: BatchTuning | None = None,
     ) -> None:
         """Take what the model does.
 
@@ -42,10 +56,11 @@ class CudaFeed:
             inputs: Makes tensors of a batch, on the host.
             forward: Computes on a device.
             errors: Turns torch's errors into ours.
+            tuning: For a trial of batch sizes, where nobody chose one.
         """
         import torch
 
-        self.devices, self.prepare = list(devices), prepare
+        self.devices, self.prepare, self.tuning = list(devices), prepare, tuning
         self._inputs, self._forward, self._errors = inputs, forward, errors
         self._copies = [torch.cuda.Stream(device) for device in devices]
 

@@ -20,7 +20,9 @@ from PIL import Image
 from eyechart.errors import ModelError
 from eyechart.metrics.vectors import unit
 from eyechart.models.towers.autotune import CpuAutotuner, count_rows, take
-from eyechart.models.towers.cuda_feed import CudaFeed
+from eyechart.models.towers.cuda_feed import BatchTuning, CudaFeed
+from eyechart.models.towers.device_options import EXACT, DeviceWays, channels_last
+from eyechart.models.towers.paired import PairedCheck, is_due, plain_model
 from eyechart.models.towers.pixel_table import look_up_there
 from eyechart.models.towers.structure import structure_digest, tokenizer_digest
 from eyechart.models.towers.torch_tools import (
@@ -28,6 +30,7 @@ from eyechart.models.towers.torch_tools import (
     cast,
     choose_devices,
     count_parameters,
+    device_names,
     forward_errors,
     input_type,
     number,
@@ -48,6 +51,8 @@ PROBE_TEXTS = ("a photo of a cat", "Upper Case, digits 0123456789 & marks: (.,;!
 
 COMPANY, COARSE = 1e-4, 1e-1
 """How far the unit vectors of one text may be apart by rounding, in float32 and in less."""
+SIZES, HALF = 1e-5, 1e-2
+"""How far those of one image may be apart in batches of two sizes, in float32 and in less, for a size to be chosen."""
 
 
 class TorchEncoder(ABC):
@@ -60,7 +65,10 @@ class TorchEncoder(ABC):
     """Set by the family at the end of its loading, with `make_card`."""
     levels: NDArray[np.float32] | None = None
     """What the transform makes of each level of each channel, of a family that has `prepare_bytes`."""
-
+    sees = True
+    """Whether it encodes images; a family of models that only read says so before it is loaded."""
+    paired_check: PairedCheck | None = None
+    """Compares the first images with plain float32, if another way was asked for and that is not known yet."""
     packed: Sequence[bool] = ()
     """Which towers have their weights laid out for this CPU."""
 
@@ -69,6 +77,7 @@ class TorchEncoder(ABC):
 
         self.spec = spec
         self.precision = spec.precision
+        self.ways = DeviceWays.of(spec.options)
         self.devices = choose_devices(spec.device)
         # Digested as loaded: the precision is a line of its own on the card.
         self._facts: dict[str, Any] = {
@@ -78,18 +87,17 @@ class TorchEncoder(ABC):
             "logit_bias": self.logit_bias(model),
         }
         self._structure = structure_digest(model)
+        self._plain = plain_model(model, spec, self.ways, self._facts["parameters"]) if self.sees else None
         self.model = cast(model, spec.precision).eval()
+        if self.ways.channels_last:
+            self.model = self.model.to(memory_format=torch.channels_last)
         self._replicas = [self.model.to(self.devices[0])]
         self._replicas += [copy.deepcopy(self.model).to(device) for device in self.devices[1:]]
         self._pool = ThreadPoolExecutor(len(self.devices)) if len(self.devices) > 1 else None
         self._autotuner: CpuAutotuner | None = None
         self._levels: dict[str, torch.Tensor] = {}
-        self._image: Callable[..., torch.Tensor] = self.image_features
-        self._text: Callable[..., torch.Tensor] = self.text_features
-        backend = spec.options.get("compile")
-        if backend:
-            how = {} if backend is True else {"backend": str(backend)}
-            self._image, self._text = torch.compile(self._image, **how), torch.compile(self._text, **how)
+        self._image: Callable[..., torch.Tensor] = self.ways.compiled(self.image_features)
+        self._text: Callable[..., torch.Tensor] = self.ways.compiled(self.text_features)
 
     # What a family must say -----------------------------------------------------------------------------
 
@@ -151,7 +159,8 @@ class TorchEncoder(ABC):
             return None
         prepare = self.prepare_image if self.levels is None else self.prepare_bytes
         errors = partial(forward_errors, self.precision)
-        return CudaFeed(self.devices, prepare, self._image_batch, self._image_vectors, errors)
+        tuning = BatchTuning((self.card.fingerprint, *device_names(self.devices)), SIZES if self._is_exact else HALF)
+        return CudaFeed(self.devices, prepare, self._image_batch, self._image_vectors, errors, tuning)
 
     def _image_batch(self, batch: Any) -> Any:
         """Make the image tower's input of a batch, on the host."""
@@ -166,7 +175,8 @@ class TorchEncoder(ABC):
 
     def _image_vectors(self, number: int, pixels: Any) -> torch.Tensor:
         """Compute images that are on a device; the vectors stay there."""
-        return self._features(self._replicas[number], "image", self.devices[number], {"pixels": pixels})
+        with self.ways.switched():
+            return self._features(self._replicas[number], "image", self.devices[number], {"pixels": pixels})
 
     def encode_texts(self, texts: Sequence[str], *, language: str = "en") -> Vectors:
         """Encode texts."""
@@ -191,24 +201,41 @@ class TorchEncoder(ABC):
         known = {
             "family": self.family,
             "name": self.spec.label,
-            "transform": f"{transform} | {self._token_digest()} | {self._structure}",
+            "transform": " | ".join(filter(None, [transform, self._token_digest(), self._structure, self.ways.text])),
             "precision": self.precision,
             "context_length": context_length,
             "embedding_dim": int(self.encode_texts(["a"]).shape[1]),
             "notes": notes,
         }
-        return ModelCard(**(known | self._facts | facts))
+        card = ModelCard(**(known | self._facts | facts))
+        if self._plain is not None and is_due(card):
+            way = ", ".join(filter(None, [self.precision, self.ways.text]))
+            plain = partial(self._in_plain_way, self._plain)
+            self.paired_check = PairedCheck(card, f"{way} on {self.devices[0]}", lambda: plain().encode_images)
+        self._plain = None
+        return card
+
+    def _in_plain_way(self, model: torch.nn.Module) -> TorchEncoder:
+        """Return this encoder as it would be in float32 without any faster way, on its first device."""
+        other = copy.copy(self)
+        other.precision, other.ways, other.devices = "fp32", EXACT, self.devices[:1]
+        other._replicas, other._pool, other._autotuner = [model.to(self.devices[0])], None, None
+        other._image, other._text = other.image_features, other.text_features
+        return other
 
     def _company_notes(self) -> list[str]:
         """Say so if a text's vector changes with the texts beside it: the tower looks at the padding."""
         together = unit(self.encode_texts(PROBE_TEXTS[:2]))[0]
         alone = unit(self.encode_texts(PROBE_TEXTS[:1]))[0]
-        exact = self.precision == "fp32" and {str(weight.dtype) for weight in self.model.parameters()} == {
-            "torch.float32"
-        }
-        if np.abs(together - alone).max() <= (COMPANY if exact else COARSE):
+        if np.abs(together - alone).max() <= (COMPANY if self._is_exact else COARSE):
             return []
         return ["The vector of a text depends on the texts that are encoded with it: its padding is read as text."]
+
+    @property
+    def _is_exact(self) -> bool:
+        """Tell whether everything is computed in float32."""
+        kinds = {str(weight.dtype) for weight in self.model.parameters()}
+        return self.precision == "fp32" and not self.ways.tf32 and kinds == {"torch.float32"}
 
     def _token_digest(self) -> str:
         """Digest the tokenizer, and what becomes of a few texts: another vocabulary or cleaning is another model."""
@@ -220,8 +247,12 @@ class TorchEncoder(ABC):
 
     def _run(self, tower: str, inputs: Inputs) -> Vectors:
         """Run a tower on all devices, each with its share of the rows."""
+        with self.ways.switched():
+            return self._shared(tower, inputs)
+
+    def _shared(self, tower: str, inputs: Inputs) -> Vectors:
         if self._pool is None:
-            plain = tower == "text" or self.devices != ["cpu"] or self.spec.options.get("compile")
+            plain = tower == "text" or self.devices != ["cpu"] or self.ways.compile
             return self._forward(tower, 0, inputs) if plain else self._autotuned(inputs)
         n, rows = len(self.devices), count_rows(inputs)
         parts = [take(inputs, rows * i // n, rows * (i + 1) // n) for i in range(n)]
@@ -231,7 +262,8 @@ class TorchEncoder(ABC):
     def _autotuned(self, inputs: Inputs) -> Vectors:
         """Run the image tower on the CPU in the way that is fastest there."""
         if self._autotuner is None:
-            key = [self._facts["weights_digest"], self.precision, type(self).__name__, *self.packed]
+            way = [*self.packed, *filter(None, [self.ways.text])]
+            key = [self._facts["weights_digest"], self.precision, type(self).__name__, *way]
             self._autotuner = CpuAutotuner(
                 self._replicas[0], lambda model, part: self._forward_with(model, "image", "cpu", part), key
             )
@@ -250,6 +282,8 @@ class TorchEncoder(ABC):
         features = {"image": self._image, "text": self._text}[tower]
         with torch.inference_mode(), autocast(self.precision, device), forward_errors(self.precision):
             placed = {name: self._place(value, device) for name, value in inputs.items()}
+            if self.ways.channels_last and tower == "image":
+                placed = channels_last(placed)
             vectors = features(model, *placed.values())
         if vectors.ndim != 2:
             raise ModelError(

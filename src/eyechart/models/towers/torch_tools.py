@@ -34,6 +34,11 @@ PLAIN = (bool, int, float, str, list, tuple)
 OUT_OF_MEMORY = re.compile(r"out of memory|can't allocate memory|not enough memory|bad_alloc", re.IGNORECASE)
 
 
+def local_rank() -> int | None:
+    """Return this process's number on this machine; None if no launcher said so."""
+    return next((int(os.environ[name]) for name in LOCAL_RANKS if os.environ.get(name, "").isdigit()), None)
+
+
 def choose_devices(wanted: str) -> list[str]:
     """Resolve ``--device``: ``auto`` is every GPU there is, else the CPU; several are separated by commas.
 
@@ -43,8 +48,8 @@ def choose_devices(wanted: str) -> list[str]:
 
     if wanted == "auto":
         devices = [f"cuda:{i}" for i in range(torch.cuda.device_count())] or ["cpu"]
-        mine = next((os.environ[name] for name in LOCAL_RANKS if os.environ.get(name, "").isdigit()), None)
-        return [devices[int(mine) % len(devices)]] if mine is not None else devices
+        mine = local_rank()
+        return [devices[mine % len(devices)]] if mine is not None else devices
     devices = [name.strip() for name in wanted.split(",")]
     for name in devices:
         try:
@@ -62,6 +67,13 @@ def choose_devices(wanted: str) -> list[str]:
 def choose_device(wanted: str) -> str:
     """Resolve ``--device`` for a model that lives on one device only."""
     return choose_devices(wanted)[0]
+
+
+def device_names(devices: Sequence[str]) -> list[str]:
+    """Return what kind of device each is: the name of a GPU."""
+    import torch
+
+    return [torch.cuda.get_device_name(device) for device in devices]
 
 
 def precision_notes(precision: str, device: str) -> list[str]:

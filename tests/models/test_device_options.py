@@ -1,0 +1,133 @@
+"""Faster ways of torch: each gives the vectors of the plain way but for rounding, and is another model to the store."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+from torch.backends import cuda, cudnn
+
+from eyechart.config import make_config
+from eyechart.errors import UsageError
+from eyechart.inference.rows import stack
+from eyechart.models.towers.device_options import DeviceWays
+from eyechart.plan_models import model_specs
+from support.zoo import TEXTS, load, photos
+
+ROUNDING = 1e-5
+# aot_eager traces and lowers the towers as the default backend does, without calling a C++ compiler.
+WAYS = [{"channels_last": True}, {"tf32": True}, {"tf32": False}, {"compile": "aot_eager"}]
+TORCH = ["open_clip", "clip", "siglip2-naflex", "sentence-transformers-clip", "internvl_c_retrieval", "ja_clip"]
+
+
+def ask(case, options, **changes):
+    return dataclasses.replace(case.spec, options={**case.spec.options, **options}, **changes)
+
+
+def compare(zoo, name, options, **changes):
+    plain, other = zoo.encoder(name), load(ask(zoo.case(name), options, **changes))
+    pixels = stack([plain.prepare_image(image) for image in photos()])
+    np.testing.assert_allclose(other.encode_texts(TEXTS), plain.encode_texts(TEXTS), atol=ROUNDING)
+    for rows in (len(pixels), 2):
+        np.testing.assert_allclose(
+            other.encode_images(pixels[:rows]), plain.encode_images(pixels[:rows]), atol=ROUNDING
+        )
+    return plain, other
+
+
+@pytest.mark.parametrize("options", WAYS[:3], ids=str)
+@pytest.mark.parametrize("name", TORCH)
+def test_each_way_gives_the_same_vectors_but_for_rounding_and_is_another_model(zoo, name, options):
+    plain, other = compare(zoo, name, options)
+
+    assert other.card.fingerprint != plain.card.fingerprint
+
+
+def test_compiled_towers_give_the_same_vectors_but_for_rounding_and_are_another_model(zoo):
+    plain, other = compare(zoo, "open_clip", WAYS[3])
+
+    assert other.card.fingerprint != plain.card.fingerprint
+
+
+def test_all_ways_at_once_on_several_devices(zoo):
+    compare(zoo, "open_clip", {"channels_last": True, "tf32": True}, device="cpu,cpu")
+
+
+def test_no_two_choices_share_vectors(zoo):
+    case = zoo.case("open_clip")
+    choices = [{}, *WAYS[:3], {"channels_last": True, "tf32": True}]  # compiled ones: above
+
+    cards = [load(ask(case, options)).card for options in choices]
+    cards += [load(ask(case, options, precision="bf16")).card for options in choices]
+
+    assert len({card.fingerprint for card in cards}) == len(cards)
+
+
+def test_what_is_switched_off_is_the_model_that_it_always_was(zoo):
+    off = load(ask(zoo.case("open_clip"), {"channels_last": False, "compile": False}))
+
+    assert off.card == zoo.encoder("open_clip").card
+
+
+def test_the_towers_get_pixels_and_weights_in_the_layout_that_was_asked_for(zoo):
+    other = load(ask(zoo.case("open_clip"), {"channels_last": True}))
+    seen = []
+    patches = other.model.visual.conv1
+    patches.register_forward_pre_hook(lambda module, inputs: seen.append((module.weight, inputs[0])))
+
+    other.encode_images(stack([other.prepare_image(image) for image in photos()]))
+
+    assert seen
+    for tensor in seen[0]:
+        assert tensor.is_contiguous(memory_format=torch.channels_last)
+        assert not tensor.is_contiguous()
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_the_switches_for_tf32_are_set_during_a_pass_only(zoo, monkeypatch, wanted):
+    other = load(ask(zoo.case("open_clip"), {"tf32": wanted}))
+    pixels = stack([other.prepare_image(image) for image in photos()])
+    before, seen = (cuda.matmul.allow_tf32, cudnn.allow_tf32), []
+    assert before != (wanted, wanted)
+
+    def features(model, pixels):
+        seen.append((cuda.matmul.allow_tf32, cudnn.allow_tf32))
+        raise RuntimeError("the pass fails")
+
+    monkeypatch.setattr(other, "_image", features)
+    for run in (other.encode_images, lambda batch: other._image_vectors(0, torch.from_numpy(batch))):
+        with pytest.raises(Exception, match="the pass fails"):
+            run(pixels)
+
+    assert seen == [(wanted, wanted)] * 2
+    assert (cuda.matmul.allow_tf32, cudnn.allow_tf32) == before
+
+
+def test_only_what_may_round_otherwise_is_inexact():
+    assert not DeviceWays().inexact
+    assert not DeviceWays(tf32=False).inexact  # stricter than torch's own choice
+    assert all(DeviceWays.of(options).inexact for options in (WAYS[0], WAYS[1], WAYS[3]))
+
+
+@pytest.mark.parametrize(
+    ("family", "options", "message"),
+    [
+        ("open_clip", {"tf32": "yes"}, "The option tf32 cannot be 'yes'"),
+        ("transformers", {"channels_last": 1}, "The option channels_last cannot be 1"),
+        ("open_clip", {"chanels_last": True}, "Did you mean channels_last"),
+        ("onnx", {"tf32": True}, "Unknown option of the model type onnx: 'tf32'"),
+    ],
+)
+def test_a_way_that_there_is_not_is_refused(family, options, message):
+    with pytest.raises(UsageError) as error:
+        model_specs(make_config({"model_type": family, "model": ["ViT-B-32"], "model_options": options}))
+
+    assert message in str(error.value)
+
+
+def test_a_backend_that_torch_does_not_have_is_refused(zoo):
+    with pytest.raises(UsageError) as error:
+        load(ask(zoo.case("open_clip"), {"compile": "inductr"}))
+
+    assert "Unknown backend of torch.compile: 'inductr'" in str(error.value)
+    assert "Did you mean inductor" in str(error.value)
