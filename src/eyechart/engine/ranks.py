@@ -16,7 +16,7 @@ from functools import partial
 from eyechart.engine.processes import device_of
 from eyechart.engine.worker import embeddings, has_images, missing_images, one_of_each
 from eyechart.errors import EyechartError, UsageError
-from eyechart.inference.embeddings import Listed
+from eyechart.inference.as_read import Listed
 from eyechart.run import skipped
 from eyechart.session import Session
 from eyechart.types import Job

@@ -118,7 +118,7 @@ class Pipeline:
     def _embed_images(
         self,
         samples: Iterable[tuple[bytes, Sample]],
-        table: VectorTable,
+        table: Sink,
         bar: Bar,
         device: FeedDevice,
         feed: DeviceFeed,
