@@ -65,6 +65,7 @@ class Session:
             self.passing_store(spec.given) if spec.given else self.store,
             batch_size=job.batch_size,
             workers=job.workers,
+            decode_processes=job.decode_processes,
             on_error=job.on_error,
             progress=self.progress,
             watch=watch,

@@ -413,6 +413,8 @@ class Job:
     """What the result calls the model, where that is not its own name: several models that work together."""
     batch_size: int = 64
     workers: int = 4
+    decode_processes: int | None = None
+    """Processes that decode images instead of threads; None where nobody said."""
     on_error: OnError = "fail"
     min_success: float = 0.0
     """The share of the samples that must neither fail nor be unreadable, else the run ends with an error."""

@@ -157,7 +157,7 @@ def tower(zoo):
 
 def test_bytes_that_are_normalised_on_the_device_give_every_bit(tower):
     floats = np.stack([tower.prepare_image(image) for image in IMAGES])
-    bytes_ = np.stack([tower.prepare_bytes(image) for image in IMAGES])
+    bytes_ = np.stack([tower.pixels.prepare_bytes(image) for image in IMAGES])
 
     assert bytes_.dtype == np.uint8
     assert bytes_.nbytes * 4 == floats.nbytes
@@ -233,7 +233,7 @@ def test_the_lines_for_cuda_copy_in_one_stream_and_compute_in_another(tower, mon
 
 @pytest.mark.parametrize("rows", [1, 2, 5])
 def test_the_lines_for_cuda_share_a_batch_among_devices(tower, monkeypatch, cuda, rows):
-    batch = np.stack([tower.prepare_bytes(image) for image in IMAGES[:rows]])
+    batch = np.stack([tower.pixels.prepare_bytes(image) for image in IMAGES[:rows]])
     wanted = tower.encode_images(batch)
     device = cuda_feed(tower, monkeypatch, ["cpu", "cpu"])
 
@@ -245,4 +245,4 @@ def test_the_lines_for_cuda_share_a_batch_among_devices(tower, monkeypatch, cuda
 
 
 def wanted_size(tower):
-    return tower.prepare_bytes(IMAGES[0]).shape[1:]
+    return tower.pixels.prepare_bytes(IMAGES[0]).shape[1:]

@@ -54,7 +54,14 @@ def embeddings(job: Job, session: Session) -> StoredEmbeddings:
     """Return the encoder of a job; the job itself decides later what a broken image means."""
     session.store.refresh()
     model = session.model(job.model, "encoder")
-    return StoredEmbeddings(model, session.store, batch_size=job.batch_size, workers=job.workers, on_error="skip")
+    return StoredEmbeddings(
+        model,
+        session.store,
+        batch_size=job.batch_size,
+        workers=job.workers,
+        decode_processes=job.decode_processes,
+        on_error="skip",
+    )
 
 
 def one_of_each(jobs: Sequence[Job]) -> list[Job]:

@@ -32,6 +32,7 @@ class StoredEmbeddings:
         *,
         batch_size: int = 64,
         workers: int = 4,
+        decode_processes: int | None = None,
         on_error: OnError = "fail",
         progress: Progress | None = None,
         watch: Stopwatch | None = None,
@@ -40,7 +41,7 @@ class StoredEmbeddings:
         self.store = store
         self.progress = progress or NoProgress()
         self.watch = watch or Stopwatch()
-        self.pipeline = Pipeline(model, batch_size, workers, on_error, self.watch)
+        self.pipeline = Pipeline(model, batch_size, workers, decode_processes, on_error, self.watch)
         self._truncated = 0
         self.encoded = 0
         """Images that were not in the store and had to be encoded."""

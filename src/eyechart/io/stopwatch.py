@@ -56,6 +56,10 @@ class Stopwatch:
                     return
             yield item
 
+    def taken(self) -> dict[str, float]:
+        """Return the phases to the last digit, for another stopwatch to add."""
+        return dict(self._seconds)
+
     def seconds(self) -> dict[str, float]:
         """Return the phases that took time, in the order of `PHASES`."""
         return {name: round(self._seconds[name], 4) for name in PHASES if name in self._seconds}

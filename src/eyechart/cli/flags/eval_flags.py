@@ -143,6 +143,9 @@ def _how(parser: argparse.ArgumentParser) -> None:
     add("--group-by", nargs="+", default=[], help="metadata columns: figures by group and of the worst group")
     add("--batch-size", type=int, default=64, help="images or texts per forward pass")
     add("--num-workers", type=int, default=4, help="threads that read and decode")
+    add(
+        "--decode-processes", type=int, help="processes that decode instead; by default for GPUs of many cores, 0: none"
+    )
     add("--on-error", default="fail", choices=["fail", "skip"], help="broken images")
     add("--min-success", type=float, help="share of samples that must not be lost, else exit code 1")
     add("--seed", type=int, default=0, help="seed of everything random")
