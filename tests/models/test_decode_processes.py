@@ -2,6 +2,7 @@
 
 import gc
 import io
+import json
 import multiprocessing
 import os
 import select
@@ -363,14 +364,17 @@ def test_processes_end_when_the_one_that_started_them_is_killed(tmp_path):
 
 
 def test_a_run_gives_the_same_result(tmp_path, monkeypatch):
-    found = []
+    found, started = [], []
+    start = process_preparer.DecodeProcess
+    monkeypatch.setattr(process_preparer, "DecodeProcess", lambda *sent: started.append(start(*sent)) or started[-1])
     for processes in (0, 2):
         monkeypatch.setenv("EYECHART_CACHE", str(tmp_path / str(processes)))
-        result = evaluate(
+        evaluate(
             "eyechart-tiny", "demo/garments", limit=40, decode_processes=processes,
             output=tmp_path / f"{processes}.json", batch_size=8,
         )  # fmt: skip
-        records = next(tmp_path.glob(f"{processes}*.jsonl")).read_text()
-        found.append((result, records))
+        metrics = json.loads((tmp_path / f"{processes}.json").read_text())["metrics"]
+        found.append((metrics, next(tmp_path.glob(f"{processes}*.jsonl")).read_text()))
 
-    assert found[0][1] == found[1][1]
+    assert found[0] == found[1]
+    assert len(started) == 2

@@ -31,7 +31,7 @@ def packed(work: ImageWork, *owners: object) -> bytes | None:
     """Make of the work what a process is sent; None if it cannot be sent, or only with one of its owners (a model)."""
     from PIL import Image, ImageFile
 
-    if any(getattr(part, "__self__", None) is owner for part in (work.decode, work.prepare) for owner in owners):
+    if any(getattr(part, "__self__", part) is owner for part in (work.decode, work.prepare) for owner in owners):
         return None
     # Pillow's settings, and which of its warnings are errors, are part of what an image becomes.
     settings = (ImageFile.LOAD_TRUNCATED_IMAGES, Image.MAX_IMAGE_PIXELS)

@@ -144,7 +144,9 @@ def _how(parser: argparse.ArgumentParser) -> None:
     add("--batch-size", type=int, default=64, help="images or texts per forward pass")
     add("--num-workers", type=int, default=4, help="threads that read and decode")
     add(
-        "--decode-processes", type=int, help="processes that decode instead; by default for GPUs of many cores, 0: none"
+        "--decode-processes",
+        type=int,
+        help="processes that decode instead of threads, 0 for none (default: with CUDA and 8 or more cores)",
     )
     add("--on-error", default="fail", choices=["fail", "skip"], help="broken images")
     add("--min-success", type=float, help="share of samples that must not be lost, else exit code 1")
