@@ -26,7 +26,7 @@ from eyechart.inference.decode_process import packed
 from eyechart.inference.device_feed import PlainDevice
 from eyechart.inference.image_work import ImageWork, ThreadPreparer
 from eyechart.inference.process_preparer import preparer_for
-from eyechart.io.media import ImageRef, decode_rgb
+from eyechart.io.media import ImageRef, decode_rgb, to_rgb
 from eyechart.io.stopwatch import Stopwatch
 from eyechart.types import Sample
 from support import transforms
@@ -314,6 +314,16 @@ def test_the_transform_of_an_open_clip_model_is_sent_without_the_model(zoo, opti
         key, sample = ref.digest(), Sample("image", ref)
         other = ForkingPickler.loads(sent)[0].do(key, sample, Stopwatch())
         assert other.tobytes() == work.do(key, sample, Stopwatch()).tobytes()
+
+
+@pytest.mark.parametrize("case", ["clip", "siglip2-naflex"])
+def test_an_image_processor_of_transformers_is_sent_without_the_model(zoo, case):
+    encoder = load(zoo.case(case).spec)
+    image = to_rgb(noise_image(0, (90, 60)))
+
+    work, *_ = ForkingPickler.loads(packed(ImageWork(decode_rgb, PlainDevice(encoder).prepare), encoder))
+
+    assert work.prepare(image).tobytes() == encoder.prepare_image(image).tobytes()
 
 
 SCRIPT = """

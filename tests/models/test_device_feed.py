@@ -231,6 +231,28 @@ def test_the_lines_for_cuda_copy_in_one_stream_and_compute_in_another(tower, mon
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("refused", [False, True])
+def test_the_lines_for_cuda_lock_memory_of_other_processes(tower, monkeypatch, cuda, refused):
+    class Runtime:
+        @staticmethod
+        def cudaHostRegister(place, size, flags):  # noqa: N802 - as CUDA calls it
+            cuda.append(("lock", place, size, flags))
+            return int(refused)
+
+        @staticmethod
+        def cudaHostUnregister(place):  # noqa: N802
+            cuda.append(("unlock", place))
+
+    monkeypatch.setattr(torch.cuda, "cudart", lambda: Runtime)
+    memory = np.empty((4, 3, 2), np.float32)
+    place = memory.ctypes.data
+
+    with cuda_feed(tower, monkeypatch, ["cpu"]).locked(memory):
+        assert cuda == [("lock", place, 96, 1)]
+
+    assert cuda[1:] == ([] if refused else [("unlock", place)])
+
+
 @pytest.mark.parametrize("rows", [1, 2, 5])
 def test_the_lines_for_cuda_share_a_batch_among_devices(tower, monkeypatch, cuda, rows):
     batch = np.stack([tower.pixels.prepare_bytes(image) for image in IMAGES[:rows]])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 import traceback
@@ -35,9 +34,8 @@ def packed(work: ImageWork, *owners: object) -> bytes | None:
         return None
     # Pillow's settings, and which of its warnings are errors, are part of what an image becomes.
     settings = (ImageFile.LOAD_TRUNCATED_IMAGES, Image.MAX_IMAGE_PIXELS)
-    folder = os.getcwd()  # noqa: PTH109 - where relative paths begin
     try:
-        return bytes(ForkingPickler.dumps((work, settings, list(warnings.filters), folder)))
+        return bytes(ForkingPickler.dumps((work, settings, list(warnings.filters))))
     except Exception:  # noqa: BLE001 - whatever a transform of anybody raises when it is packed
         return None
 
@@ -107,7 +105,7 @@ def _unpacked(pipe: Connection) -> ImageWork | None:
     from PIL import Image, ImageFile
 
     try:
-        work, settings, filters, folder = pipe.recv()
+        work, settings, filters = pipe.recv()
     except (EOFError, OSError):
         raise
     except Exception:  # noqa: BLE001 - a transform whose code is only in the other process; it stays there
@@ -116,7 +114,6 @@ def _unpacked(pipe: Connection) -> ImageWork | None:
     warnings.resetwarnings()
     for action, message, category, module, line in reversed(filters):
         warnings.filterwarnings(action, _pattern(message), category, _pattern(module), line)
-    os.chdir(folder)
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(1)  # there is a process for each core
     found: ImageWork = work
