@@ -4,14 +4,15 @@
 
 Photographs of 500 x 375 pixels, as JPEG, through what a decoding thread does: digest, decode, transform, into the
 memory of a batch. Three ways in turn, each in one and in two processes at a time, in CPU seconds: the transform as the
-library has it, Eyechart's default (the same bits) and ``decoder=fast`` (at most one level of 255 apart). The table goes
-to benchmarks/results/feed.md.
+library has it, Eyechart's default (the same bits) and ``decoder=fast`` (at most one level of 255 apart). Then a run's
+pipeline with two threads and with two decode processes. The tables go to benchmarks/results/feed.md; ``--json`` prints
+rows for `make bench` instead.
 """
 
 from __future__ import annotations
 
 import argparse
-import io
+import json
 import math
 import multiprocessing
 import statistics
@@ -19,18 +20,16 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from PIL import Image
+from feed_data import QUALITY, SIZE, exact_transform, library_transform, photographs
+from feed_pipeline import PIPELINES, pipelines
 
 from eyechart.inference.rows import BatchRows
 from eyechart.io.media import ImageRef, to_rgb
 
-SIZE = (500, 375)
-QUALITY = 90
 BATCH = 64
 WANTED = 5000
 """Images a second that a device shall get."""
@@ -45,39 +44,21 @@ two processes at a time do together, by that clock: below 2 where they take each
 """
 
 
-@cache
-def photographs() -> list[bytes]:
-    """Encode the photographs that scikit-image and scikit-learn carry, all at one size."""
-    folders = [Path(find_spec(name).origin).parent for name in ("skimage", "sklearn")]  # type: ignore[union-attr, arg-type]
-    files = [path for folder in folders for kind in ("*.jpg", "*.png") for path in sorted(folder.rglob(kind))]
-    found = []
-    for path in files:
-        image = Image.open(path).convert("RGB")
-        if min(image.size) < 300:
-            continue
-        scale = max(SIZE[0] / image.width, SIZE[1] / image.height)
-        width, height = (max(least, round(side * scale)) for least, side in zip(SIZE, image.size, strict=True))
-        stream = io.BytesIO()
-        image.resize((width, height), Image.Resampling.LANCZOS).crop((0, 0, *SIZE)).save(
-            stream, "JPEG", quality=QUALITY
-        )
-        found.append(stream.getvalue())
-    return found
+PIPELINE_HEAD = """
+The pipeline of a run with a model that costs nothing, bytes for a GPU, two decoding threads or processes. The last
+column is where Python's lock would stop one process if there were cores and disks enough.
+
+| who decodes | main process, CPU ms an image | all processes, CPU ms an image | limit of the main process, images/s |
+|---|---|---|---|"""
 
 
 @cache
 def ways() -> dict[str, Callable[[ImageRef], Any]]:
     """Return each way from encoded bytes to pixels, with the transform of most CLIP models."""
-    import torch
-    from open_clip.constants import OPENAI_DATASET_MEAN, OPENAI_DATASET_STD
-    from open_clip.transform import image_transform
-
     from eyechart.models.towers.fast_images import FastImages
-    from eyechart.models.towers.pixel_table import PixelTable
 
-    torch.set_num_threads(1)
-    transform = image_transform(224, is_train=False, mean=OPENAI_DATASET_MEAN, std=OPENAI_DATASET_STD)
-    exact, fast = PixelTable(transform), FastImages(transform)
+    transform, exact = library_transform(), exact_transform()
+    fast = FastImages(transform)
     return {
         "the library's transform": lambda ref: transform(to_rgb(ref.decode())).numpy(),
         "default": lambda ref: exact.prepare(to_rgb(ref.decode())),
@@ -113,23 +94,63 @@ def measure(pool: ProcessPoolExecutor, way: str, processes: int, passes: int) ->
     return statistics.mean(job.result() for job in [pool.submit(work, way, passes) for _ in range(processes)])
 
 
+def measure_all(rounds: int, passes: int) -> dict[tuple[str, int], float]:
+    """Return the medians of CPU seconds per image, by way and processes at a time."""
+    costs: dict[tuple[str, int], list[float]] = {(way, n): [] for way in ways() for n in (1, 2)}
+    with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool:
+        for way in ways():
+            measure(pool, way, 2, 1)  # both import and encode the photographs
+        for _ in range(rounds):
+            for (way, processes), found in costs.items():
+                found.append(measure(pool, way, processes, passes))
+    return {key: statistics.median(found) for key, found in costs.items()}
+
+
+def compared(rounds: int, passes: int) -> list[dict[str, Any]]:
+    """Return rows of `make bench`: CPU seconds for a thousand images of both sides, and what is wanted."""
+
+    def row(what: str, other: float, ours: float, wanted: float, times: int = 1) -> dict[str, Any]:
+        return {
+            "what": f"feed, 1000 images: {what}",
+            "other": 1000 * other,
+            "ours": 1000 * ours,
+            "ratio": times * other / ours,
+            "wanted": wanted,
+        }
+
+    costs, clocks = measure_all(rounds, passes), pipelines(rounds, passes)
+    library, default, fast = ways()
+    rows = [
+        row(f"{way} against {library}", costs[library, 1], costs[way, 1], wanted)
+        for way, wanted in ((default, 320 / 225), (fast, 430 / 225))
+    ]
+    rows += [row(f"{way}, two processes against one", costs[way, 1], costs[way, 2], 1.85, 2) for way in ways()]
+    threads, processes = (clocks[name] for name in PIPELINES)
+    return [
+        *rows,
+        row("the main process, two decode processes against threads", threads.main, processes.main, 10),
+        row("all of it, two decode processes against threads", threads.all, processes.all, 0.9),
+    ]
+
+
 def main() -> None:
     """Measure all ways in turn and write the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--passes", type=int, default=4, help="how often each photograph is prepared in a round")
+    parser.add_argument("--json", action="store_true", help="print rows for make bench")
     args = parser.parse_args()
-    costs: dict[tuple[str, int], list[float]] = {(way, n): [] for way in ways() for n in (1, 2)}
-    with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool:
-        for way in ways():
-            measure(pool, way, 2, 1)  # both import and encode the photographs
-        for _ in range(args.rounds):
-            for (way, processes), found in costs.items():
-                found.append(measure(pool, way, processes, args.passes))
+    if args.json:
+        print(json.dumps(compared(args.rounds, args.passes)))
+        return
+    costs = measure_all(args.rounds, args.passes)
     lines = []
     for way in ways():
-        one, two = (1 / statistics.median(costs[way, n]) for n in (1, 2))
+        one, two = (1 / costs[way, n] for n in (1, 2))
         lines.append(f"| {way} | {one:.0f} | {two:.0f} | {2 * two / one:.2f} | {math.ceil(WANTED / two)} |")
+    lines.append(PIPELINE_HEAD)
+    for name, cost in pipelines(args.rounds, args.passes).items():
+        lines.append(f"| {name} | {1000 * cost.main:.2f} | {1000 * cost.all:.2f} | {1 / cost.main:.0f} |")
     RESULT.write_text(HEAD + "\n".join(lines) + "\n")
     print(RESULT.read_text())
 

@@ -88,6 +88,13 @@ def _unpacked(shards: Path) -> Path:
     return root
 
 
+def feed(scale: float, rounds: int) -> list[Row]:
+    """Decode and prepare photographs: the library's way and ours, in processes, by threads and by decode processes."""
+    passes = str(max(1, round(4 * scale)))
+    command = [sys.executable, str(HERE / "feed.py"), "--json", "--rounds", str(rounds), "--passes", passes]
+    return [_compared(row) for row in _printed(command)]
+
+
 def reports(scale: float, rounds: int) -> list[Row]:
     """Make the page of 2,000 results, again when nothing changed; the other side only parses the records."""
     benchmarks = max(2, int(BENCHMARKS * scale))
@@ -196,6 +203,7 @@ ALONE: dict[str, Part] = {
         )
     },
     "reads": reads,
+    "feed": feed,
     "reports": reports,
     "report_growth": report_growth,
     "score_growth": score_growth,

@@ -92,6 +92,8 @@ class Config(BaseModel):
     group_by: list[str] = []
     batch_size: int = Field(default=64, ge=1)
     num_workers: int = Field(default=4, ge=0)
+    decode_processes: int | None = Field(default=None, ge=0)
+    """Processes that decode images; 0: threads do, None: processes where a GPU and many cores make them worth it."""
     precision: Literal["auto", "fp32", "fp16", "bf16", "amp", "half"] = "auto"
     """auto: fp32; half: fp16 on a GPU, fp32 elsewhere."""
     store_precision: Literal["fp32", "fp16"] = "fp32"

@@ -293,6 +293,7 @@ def _job(config: Config, spec: ModelSpec, benchmark: PlannedBenchmark) -> Job:
         batch_size=config.batch_size,
         grow="batch_size" not in config.model_fields_set,
         workers=config.num_workers,
+        decode_processes=config.decode_processes,
         on_error=config.on_error,
         **({} if config.min_success is None else {"min_success": config.min_success}),
         thumbnails=_thumbnails(config, dataset),

@@ -70,6 +70,7 @@ class Session:
             batch_size=job.batch_size,
             grow=job.grow,
             workers=job.workers,
+            decode_processes=job.decode_processes,
             on_error=job.on_error,
             progress=self.progress,
             watch=watch,

@@ -433,6 +433,8 @@ class Job:
     grow: bool = False
     """Whether nobody chose the batch size, so that a GPU may be given larger batches where it is faster so."""
     workers: int = 4
+    decode_processes: int | None = None
+    """Processes that decode images instead of threads; None where nobody said."""
     on_error: OnError = "fail"
     min_success: float = 0.0
     """The share of the samples that must neither fail nor be unreadable, else the run ends with an error."""

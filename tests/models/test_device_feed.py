@@ -157,7 +157,7 @@ def tower(zoo):
 
 def test_bytes_that_are_normalised_on_the_device_give_every_bit(tower):
     floats = np.stack([tower.prepare_image(image) for image in IMAGES])
-    bytes_ = np.stack([tower.prepare_bytes(image) for image in IMAGES])
+    bytes_ = np.stack([tower.pixels.prepare_bytes(image) for image in IMAGES])
 
     assert bytes_.dtype == np.uint8
     assert bytes_.nbytes * 4 == floats.nbytes
@@ -233,9 +233,31 @@ def test_the_lines_for_cuda_copy_in_one_stream_and_compute_in_another(tower, mon
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("refused", [False, True])
+def test_the_lines_for_cuda_lock_memory_of_other_processes(tower, monkeypatch, cuda, refused):
+    class Runtime:
+        @staticmethod
+        def cudaHostRegister(place, size, flags):  # noqa: N802 - as CUDA calls it
+            cuda.append(("lock", place, size, flags))
+            return int(refused)
+
+        @staticmethod
+        def cudaHostUnregister(place):  # noqa: N802
+            cuda.append(("unlock", place))
+
+    monkeypatch.setattr(torch.cuda, "cudart", lambda: Runtime)
+    memory = np.empty((4, 3, 2), np.float32)
+    place = memory.ctypes.data
+
+    with cuda_feed(tower, monkeypatch, ["cpu"]).locked(memory):
+        assert cuda == [("lock", place, 96, 1)]
+
+    assert cuda[1:] == ([] if refused else [("unlock", place)])
+
+
 @pytest.mark.parametrize("rows", [1, 2, 5])
 def test_the_lines_for_cuda_share_a_batch_among_devices(tower, monkeypatch, cuda, rows):
-    batch = np.stack([tower.prepare_bytes(image) for image in IMAGES[:rows]])
+    batch = np.stack([tower.pixels.prepare_bytes(image) for image in IMAGES[:rows]])
     wanted = tower.encode_images(batch)
     device = cuda_feed(tower, monkeypatch, ["cpu", "cpu"])
 
@@ -247,4 +269,4 @@ def test_the_lines_for_cuda_share_a_batch_among_devices(tower, monkeypatch, cuda
 
 
 def wanted_size(tower):
-    return tower.prepare_bytes(IMAGES[0]).shape[1:]
+    return tower.pixels.prepare_bytes(IMAGES[0]).shape[1:]

@@ -13,13 +13,16 @@ from PIL import Image, ImageFilter
 from torchvision.transforms import Compose, Grayscale, Lambda, ToTensor
 
 from eyechart.errors import DataError, UsageError
-from eyechart.inference.pipeline import own_decode
+from eyechart.inference.pipeline import Pipeline
 from eyechart.io import media
 from eyechart.io.media import ImageRef, to_rgb
+from eyechart.io.progress import NoProgress
+from eyechart.io.stopwatch import Stopwatch
 from eyechart.models.encoders.transformers import TransformersFamily
 from eyechart.models.lazy import LazyModel
 from eyechart.models.towers.fast_images import FastImages
 from eyechart.models.towers.pixel_table import PixelTable
+from eyechart.store.vectors import EmbeddingStore
 from eyechart.types import Sample
 from support.data import encoded, noise_image
 from support.zoo import load
@@ -146,10 +149,10 @@ def test_an_unknown_transform_is_refused():
         FastImages(lambda image: image)
 
 
-def test_a_family_without_a_choice_says_so(zoo):
+def test_a_family_without_a_choice_says_so(zoo, tmp_path):
     spec = dataclasses.replace(zoo.case("clip").spec, options={"decoder": "fast"})
-    model = LazyModel(spec, TransformersFamily())
-    sample = Sample("a", photograph(0))
+    line = Pipeline(LazyModel(spec, TransformersFamily()), 4, 1, None, "fail", Stopwatch())
+    listed, table = [(b"", Sample("a", photograph(0)))], EmbeddingStore(tmp_path).table("model", "image")
 
-    with pytest.raises(UsageError, match="has no decoder to choose"):
-        own_decode(model, sample)
+    with pytest.raises(UsageError, match="has no decoder to choose"), NoProgress().step("images", 1) as bar:
+        line.embed_images(listed, table, bar)

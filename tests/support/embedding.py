@@ -18,10 +18,10 @@ def samples(count, broken=()):
         yield image.digest(), Sample(str(i), image)
 
 
-def embed(folder, encoder, listed, on_error="fail", *, grow=False):
+def embed(folder, encoder, listed, on_error="fail", processes=None, *, grow=False):
     """Embed samples in batches of four, or of more; return the table of their vectors and the failures."""
     table = EmbeddingStore(folder).table("model", "image")
-    line = Pipeline(lazy(encoder), 4, 3, on_error, Stopwatch(), grow=grow)
+    line = Pipeline(lazy(encoder), 4, 3, processes, on_error, Stopwatch(), grow=grow)
     with NoProgress().step("images", len(listed)) as bar:
         failures = line.embed_images(iter(listed), table, bar)
     return table, failures

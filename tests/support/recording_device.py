@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,12 @@ class RecordingDevice:
         self._rows: dict[int, int] = {}
         self._streams = [ThreadPoolExecutor(1), ThreadPoolExecutor(1)]
         self._next = 0
+
+    @contextmanager
+    def locked(self, memory: Any) -> Iterator[None]:
+        self.asked.append(("lock", len(memory)))
+        yield
+        self.asked.append(("unlock", len(memory)))
 
     def copy(self, batch: Any) -> tuple[int, Future[Any]]:
         number, self._next = self._next, self._next + 1

@@ -60,6 +60,7 @@ def evaluate(  # noqa: D417 - the others are those of the command line, where `e
     group_by: str | Sequence[str] | None = None,
     num_workers: int | None = None,
     store_precision: Literal["fp32", "fp16"] | None = None,
+    decode_processes: int | None = None,
     on_error: Literal["fail", "skip"] | None = None,
     min_success: float | None = None,
     seed: int | None = None,

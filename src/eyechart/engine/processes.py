@@ -61,7 +61,7 @@ def _chunks(jobs: Sequence[Job], session: Session, count: int) -> Iterator[tuple
 
 def _embed_all(shares: Sequence[Share], progress: Progress) -> None:
     context = get_context("spawn")  # a fork would share what CUDA and threads have set up
-    started = [context.Process(target=_embed, args=(number, share)) for number, share in enumerate(shares)]
+    started = [context.Process(target=_embed, args=(number, len(shares), share)) for number, share in enumerate(shares)]
     with progress.step(f"images in {len(shares)} processes", len(shares)) as bar:
         for process in started:
             process.start()
@@ -73,9 +73,10 @@ def _embed_all(shares: Sequence[Share], progress: Progress) -> None:
         progress.say(f"{died} of {len(started)} processes died. What they had not stored is computed by this one.")
 
 
-def _embed(number: int, share: Share) -> None:
+def _embed(number: int, count: int, share: Share) -> None:
     """Embed a share, in a process of its own."""
     os.environ["LOCAL_RANK"] = str(number)  # by this, ``auto`` is one GPU of several
+    os.environ["LOCAL_WORLD_SIZE"] = str(count)  # and the cores are shared
     worker = Worker(os.getcwd(), {})  # noqa: PTH109 - where this process stands
     for job, images in share:
         placed = replace(job, model=replace(job.model, device=device_of(job.model.device, number)))

@@ -63,6 +63,7 @@ def embeddings(job: Job, session: Session) -> StoredEmbeddings:
         batch_size=job.batch_size,
         grow=job.grow,
         workers=job.workers,
+        decode_processes=job.decode_processes,
         on_error="skip",
         half=job.half,
     )

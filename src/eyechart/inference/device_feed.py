@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
 import numpy as np
@@ -42,6 +43,9 @@ class FeedDevice(Protocol):
     def memory(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
         """Return memory from which the device copies fastest."""
 
+    def locked(self, memory: NDArray[Any]) -> AbstractContextManager[None]:
+        """Make memory that came from elsewhere as good as `memory`'s, until the end."""
+
     def copy(self, batch: Any) -> Any:
         """Begin to copy a batch to the device; the batch must not change before its results were fetched."""
 
@@ -59,8 +63,13 @@ class PlainDevice:
     tuning: BatchTuning | None = None
 
     def __init__(self, encoder: Encoder) -> None:
-        self.prepare, self.launch = encoder.prepare_image, encoder.encode_images
+        self.prepare = getattr(encoder, "sendable_transform", encoder.prepare_image)
+        self.launch = encoder.encode_images
         self.memory = np.empty
+
+    def locked(self, memory: NDArray[Any]) -> AbstractContextManager[None]:  # noqa: ARG002 - any memory will do
+        """Leave the memory as it is."""
+        return nullcontext()
 
     def copy(self, batch: Any) -> Any:
         """Leave the batch where it is."""
@@ -83,7 +92,7 @@ class PairedDevice:
 
     def __init__(self, device: FeedDevice, watcher: Watcher) -> None:
         self.ahead, self.prepare, self.memory = device.ahead, device.prepare, device.memory
-        self.tuning = device.tuning
+        self.tuning, self.locked = device.tuning, device.locked
         self._device, self._watcher = device, watcher
 
     def copy(self, batch: Any) -> Any:

@@ -55,6 +55,7 @@ class StoredEmbeddings:
         batch_size: int = 64,
         grow: bool = False,
         workers: int = 4,
+        decode_processes: int | None = None,
         on_error: OnError = "fail",
         progress: Progress | None = None,
         watch: Stopwatch | None = None,
@@ -69,7 +70,7 @@ class StoredEmbeddings:
         """Where those that are computed are kept as the model gave them, to be compared with the rounded ones."""
         self.progress = progress or NoProgress()
         self.watch = watch or Stopwatch()
-        self.pipeline = Pipeline(model, batch_size, workers, on_error, self.watch, grow=grow)
+        self.pipeline = Pipeline(model, batch_size, workers, decode_processes, on_error, self.watch, grow=grow)
         self._truncated = 0
         self.encoded = 0
         """Images that were not in the store and had to be encoded."""

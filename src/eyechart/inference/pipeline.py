@@ -1,13 +1,15 @@
-"""From images to stored vectors: decode in threads, encode in batches, store as it goes."""
+"""From images to stored vectors: decode beside the model, encode in batches, store as it goes."""
 
 from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import islice
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,8 +20,10 @@ from eyechart.inference.as_read import bytes_held
 from eyechart.inference.backoff import BatchBackoff
 from eyechart.inference.batch_trial import BatchTrial, TrialFeed
 from eyechart.inference.device_feed import DeviceFeed, FeedDevice, device_of
+from eyechart.inference.image_work import ImageWork, Outcome, Preparer
+from eyechart.inference.process_preparer import preparer_for
 from eyechart.inference.rows import BatchRows
-from eyechart.io.media import ImageRef, to_rgb
+from eyechart.io.media import ImageRef, decode_rgb
 from eyechart.io.progress import Bar
 from eyechart.io.stopwatch import Stopwatch
 from eyechart.manifest import Failure
@@ -27,8 +31,9 @@ from eyechart.models.lazy import LazyModel
 from eyechart.store.vectors import Digests, Vectors
 from eyechart.types import OnError, Sample
 
-Prepared = tuple[bytes, str, int | None, Future[NDArray[Any]], int]
-"""The key of an image, its sample's id, its row, its pixels as soon as they are there, and the bytes it came with."""
+Prepared = tuple[bytes, str, int | None, Future[list[Outcome]], int, int]
+"""The key of an image, its sample's id, its row, its pixels as soon as they are there (among some others, and at which
+place), and the bytes it came with."""
 Encoded = tuple[tuple[list[bytes], list[int | None]], NDArray[np.float32]]
 """The keys and rows of a batch, and its vectors."""
 BATCHES = 4
@@ -89,6 +94,8 @@ class Pipeline:
     """Images or texts per forward pass."""
     workers: int
     """Threads that decode and transform."""
+    decode_processes: int | None
+    """Processes that do it instead; 0 for none, None to start them where the device is faster than threads."""
     on_error: OnError
     """Stop at an image that cannot be decoded, or list it."""
     watch: Stopwatch
@@ -110,7 +117,9 @@ class Pipeline:
         trial = BatchTrial(device.tuning, self.batch_size, self.backoff)
         failures: list[Failure] = []
         for step in trial.steps(iter(samples)):
-            line = replace(self, batch_size=step.size)
+            # What is timed is soon over: no process is started for it.
+            processes = 0 if step.timed else self.decode_processes
+            line = replace(self, batch_size=step.size, decode_processes=processes)
             feed = TrialFeed(trial, device, self.backoff) if step.timed else DeviceFeed(device, self.backoff)
             failures += line._embed_images(step.samples, table, bar, device, feed)
         return failures
@@ -126,7 +135,16 @@ class Pipeline:
         """Embed images in batches of one size."""
         failures: list[Failure] = []
         buffer = _Buffer(table, self.watch)
-        rows = BatchRows((BATCHES + device.ahead) * self.batch_size, device.memory)
+        encoder = self.model.load()
+        preparer = preparer_for(
+            ImageWork(self._decoder(encoder), device.prepare),
+            device,
+            self.watch,
+            threads=self.workers,
+            processes=self.decode_processes,
+            owner=encoder,
+        )
+        rows = BatchRows((BATCHES + device.ahead) * self.batch_size, preparer.memory)
         batch: list[tuple[bytes, int | None, NDArray[Any]]] = []
 
         def encode() -> None:
@@ -140,66 +158,72 @@ class Pipeline:
                 buffer.add(keys, vectors)
                 rows.give_back(numbers)
 
-        try:
-            for key, name, row, future, _ in self._prepared(samples, rows, device):
-                try:
-                    with self.watch.phase("wait"):
-                        batch.append((key, row, future.result()))
-                except DataError as error:
+        def take(prepared: Iterable[Prepared]) -> None:
+            for key, name, row, future, place, _ in prepared:
+                with self.watch.phase("wait"):
+                    outcome = future.result()[place]
+                if isinstance(outcome, DataError):
                     rows.give_back([row])
-                    if self.on_error == "fail":
-                        raise DataError(
-                            f"{name}: {error.message}",
-                            advice="Repair or remove the image, or go on without it: --on-error skip.",
-                        ) from error
-                    failures.append(Failure(name, error.message))
+                    failures.append(self._failure(name, outcome))
+                elif isinstance(outcome, Exception):
+                    raise outcome
+                else:
+                    batch.append((key, row, outcome))
                 bar.advance()
                 if len(batch) == self.batch_size:
                     encode()
             encode()
-        finally:
-            # Also after an interrupt: what was encoded is kept.
-            try:
-                keep(feed.drain())
-            finally:
-                buffer.flush()
+
+        with ExitStack() as last:  # also after an interrupt, from the bottom: what was encoded is kept
+            last.callback(preparer.close)  # the device may copy from its memory until all is fetched
+            last.callback(buffer.flush)
+            last.callback(lambda: keep(feed.drain()))
+            take(last.enter_context(closing(self._prepared(samples, rows, preparer))))
         return failures
 
     def _prepared(
-        self, samples: Iterable[tuple[bytes, Sample]], rows: BatchRows, device: FeedDevice
-    ) -> Iterator[Prepared]:
+        self, samples: Iterable[tuple[bytes, Sample]], rows: BatchRows, preparer: Preparer
+    ) -> Generator[Prepared]:
         """Yield samples in order with their transformed image, working at most two batches in advance."""
-
-        def prepare(row: int | None, image: Any) -> NDArray[Any]:
-            return rows.fill(row, device.prepare(image))
-
-        with ThreadPoolExecutor(max(1, self.workers), thread_name_prefix="decode") as pool:
+        size = min(preparer.piece, self.batch_size)
+        read = self.watch.each("read", samples)
+        with ThreadPoolExecutor(preparer.threads, thread_name_prefix="decode") as pool:
             waiting: deque[Prepared] = deque()
             held = 0
             try:
-                for key, sample in self.watch.each("read", samples):
-                    row, size = rows.take(), bytes_held(sample)
-                    future = pool.submit(self._prepare, key, sample, partial(prepare, row))
-                    waiting.append((key, sample.id, row, future, size))
-                    held += size
+                while piece := [(key, sample, rows.take()) for key, sample in islice(read, size)]:
+                    future = pool.submit(preparer.prepare, piece, rows)
+                    for place, (key, sample, row) in enumerate(piece):
+                        # Not the sample: its bytes are held until they are decoded, and no longer.
+                        waiting.append((key, sample.id, row, future, place, bytes_held(sample)))
+                        held += waiting[-1][-1]
                     while len(waiting) > 2 * self.batch_size or (held > AHEAD_BYTES and waiting):
                         held -= waiting[0][-1]
                         yield waiting.popleft()
                 while waiting:
                     yield waiting.popleft()
             finally:
-                for *_, future, _ in waiting:
+                for *_, future, _, _ in waiting:
                     future.cancel()
 
-    def _prepare(self, key: bytes, sample: Sample, prepare: Callable[[Any], NDArray[Any]]) -> NDArray[Any]:
-        with self.watch.phase("decode"):
-            ref = sample.need_image().load()
-            if ref.digest() != key:
-                # Its vector would be stored under the name of what was there before, for ever.
-                raise DataError("the image changed after the dataset was read", advice="Run again.")
-            image = own_decode(self.model, ref) if "decoder" in self.model.spec.options else to_rgb(ref.decode())
-        with self.watch.phase("transform"):
-            return prepare(image)
+    def _failure(self, name: str, error: DataError) -> Failure:
+        """Keep what is wrong with an image, or end the run with it."""
+        if self.on_error == "fail":
+            raise DataError(
+                f"{name}: {error.message}",
+                advice="Repair or remove the image, or go on without it: --on-error skip.",
+            ) from error
+        return Failure(name, error.message)
+
+    def _decoder(self, encoder: Any) -> Callable[[ImageRef], Any]:
+        """Return the model's own decoder, of a family that offers a choice, if one was chosen."""
+        if "decoder" not in self.model.spec.options:
+            return decode_rgb
+        decode: Callable[[ImageRef], Any] | None = getattr(encoder, "decode", None)
+        if decode is None:
+            label = self.model.spec.label
+            raise UsageError(f"{label} has no decoder to choose.", advice="Leave out --model_option decoder.")
+        return decode
 
     def embed_texts(
         self,
@@ -230,11 +254,3 @@ class Pipeline:
         finally:
             cuts.flush()
             vectors.flush()
-
-
-def own_decode(model: LazyModel, ref: ImageRef) -> Any:
-    """Decode with the model's own decoder, for a family that offers a choice."""
-    decode = getattr(model.load(), "decode", None)
-    if decode is None:
-        raise UsageError(f"{model.spec.label} has no decoder to choose.", advice="Leave out --model_option decoder.")
-    return decode(ref)

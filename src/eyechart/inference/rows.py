@@ -1,6 +1,6 @@
 """Memory for prepared images, used again: fresh memory for each image costs a tenth of the time that it takes.
 
-The threads that prepare images write them side by side, so that nobody has to put a batch together.
+The threads or processes that prepare images write them side by side, so that nobody has to put a batch together.
 """
 
 from __future__ import annotations
@@ -59,6 +59,13 @@ class BatchRows:
                     # Images of many megapixels that nobody made smaller: fewer of them may fit, each on its own.
                     self._array = np.empty(0, np.uint8)
             return self._array
+
+    def row(self, number: int | None) -> NDArray[Any]:
+        """Return a row that another process has filled."""
+        if number is None or self._array is None:
+            raise ValueError("There is no such row, so nobody can have filled it.")
+        filled: NDArray[Any] = self._array[number]
+        return filled
 
     def batch(self, numbers: Sequence[int | None], images: Sequence[NDArray[Any]]) -> Any:
         """Return the images as one array, without a copy where they lie side by side; or a list, of several shapes."""

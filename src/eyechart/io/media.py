@@ -221,6 +221,11 @@ def _check_size(width: int, height: int, source: str) -> None:
         )
 
 
+def decode_rgb(ref: ImageRef) -> Image.Image:
+    """Decode an image to RGB: what most models' transforms begin with."""
+    return to_rgb(ref.decode())
+
+
 def to_rgb(image: Image.Image) -> Image.Image:
     """Return the image in RGB, transparency dropped, before any transform: so do webdataset and torchvision.
 

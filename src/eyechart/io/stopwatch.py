@@ -11,15 +11,15 @@ from typing import TypeVar
 PHASES = {
     "load": "loading the model",
     "read": "reading the dataset",
-    "decode": "decoding images (in worker threads, beside the rest)",
-    "transform": "transforming images (in worker threads, beside the rest)",
+    "decode": "decoding images (in workers, beside the rest)",
+    "transform": "transforming images (in workers, beside the rest)",
     "wait": "waiting for images to be ready",
     "encode images": "the image tower",
     "encode texts": "the text tower, with its tokenizer",
     "store": "reading and writing stored vectors",
     "score": "scoring",
 }
-"""The phases, in the order of a table. Those of the worker threads overlap with the others."""
+"""The phases, in the order of a table. Those of the workers overlap with the others."""
 
 T = TypeVar("T")
 
@@ -55,6 +55,10 @@ class Stopwatch:
                 except StopIteration:
                     return
             yield item
+
+    def taken(self) -> dict[str, float]:
+        """Return the phases to the last digit, for another stopwatch to add."""
+        return dict(self._seconds)
 
     def seconds(self) -> dict[str, float]:
         """Return the phases that took time, in the order of `PHASES`."""

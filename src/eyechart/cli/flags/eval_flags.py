@@ -154,6 +154,11 @@ def _how(parser: argparse.ArgumentParser) -> None:
         choices=["fp32", "fp16"],
         help="how vectors are stored and scored; fp16 takes half the disk",
     )
+    add(
+        "--decode-processes",
+        type=int,
+        help="processes that decode instead of threads, 0 for none (default: with CUDA and 8 or more cores)",
+    )
     add("--on-error", default="fail", choices=["fail", "skip"], help="broken images")
     add("--min-success", type=float, help="share of samples that must not be lost, else exit code 1")
     add("--seed", type=int, default=0, help="seed of everything random")

@@ -26,7 +26,6 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from eyechart.errors import ModelError, missing_extra, unknown_name
-from eyechart.io.media import ImageRef, to_rgb
 from eyechart.models import hub
 from eyechart.models.encoders.open_clip_files import (
     FOLDER,
@@ -114,10 +113,10 @@ class OpenClipEncoder(TorchEncoder):
         if hasattr(self.tokenizer, "tokenizer"):
             self.tokenizer.tokenizer, other = exact_tokenizer(self.tokenizer.tokenizer, cache)
             notes += other
-        self.fast = FastImages(self.transform) if is_fast(spec.options) else None
-        self.pixels = PixelTable(self.transform)
-        self.levels = self.pixels.levels
-        notes += [NOTE] if self.fast else []
+        fast = is_fast(spec.options)
+        self.pixels = FastImages(self.transform) if fast else PixelTable(self.transform)
+        self.decode = self.pixels.decode
+        notes += [NOTE] if fast else []
         super().__init__(spec, model)
         self.trimmable = trimmable(self.model, self.tokenizer)
         for replica in self._replicas:
@@ -129,7 +128,7 @@ class OpenClipEncoder(TorchEncoder):
             self.packed = [pack_images(self.model), self.trimmable and pack_texts(self.model, self.tokenizer)]
         size = getattr(self.model.visual, "image_size", None)
         context = getattr(self.tokenizer, "context_length", None)
-        seeing = f"{'fast on bytes ' if self.fast else ''}{describe(self.transform)}"
+        seeing = f"{'fast on bytes ' if fast else ''}{describe(self.transform)}"
         self.card = self.make_card(
             transform=f"{seeing} | {describe_tokenizer(self.tokenizer)} | {_activation(self.model)} | {_shape(spec)}",
             image_size=int(size[0]) if isinstance(size, tuple | list) else size,
@@ -137,17 +136,9 @@ class OpenClipEncoder(TorchEncoder):
             notes=notes,
         )
 
-    def decode(self, ref: ImageRef) -> Any:
-        """Decode an image for `prepare_image`."""
-        return self.fast.decode(ref) if self.fast else to_rgb(ref.decode())
-
     def prepare_image(self, image: Image.Image) -> NDArray[np.float32]:
         """Apply the model's own evaluation transform."""
-        return (self.fast or self.pixels).prepare(image)
-
-    def prepare_bytes(self, image: Image.Image) -> NDArray[np.uint8]:
-        """Apply the transform up to the bytes that are normalised."""
-        return (self.fast or self.pixels).prepare_bytes(image)
+        return self.sendable_transform(image)
 
     def tokenize(self, texts: Sequence[str], language: str) -> Inputs:
         """Run open_clip's tokenizer; NLLB's is told the language first."""

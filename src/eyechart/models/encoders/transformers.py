@@ -61,6 +61,26 @@ def source_of(spec: ModelSpec) -> str:
     return spec.pretrained or spec.name
 
 
+class ProcessorImages:
+    """An image processor as the transform of one image; patches of any shape get their shape as a last row."""
+
+    def __init__(self, processor: Any) -> None:
+        self.processor = processor
+        self.edge = shorter_edge(processor.to_dict())
+
+    def __call__(self, image: Image.Image) -> NDArray[np.float32]:
+        """Apply the processor."""
+        if self.edge:
+            check_scaled(image, self.edge)
+        batch = self.processor(images=image.convert("RGB"), return_tensors="np")
+        pixels: NDArray[np.float32] = np.asarray(batch["pixel_values"][0], np.float32)
+        if PATCHES in batch:
+            shape = np.zeros((1, pixels.shape[1]), np.float32)
+            shape[0, :2] = batch[PATCHES][0]
+            pixels = np.concatenate([pixels, shape])
+        return pixels
+
+
 class TransformersEncoder(TorchEncoder):
     """A transformers dual encoder in evaluation mode.
 
@@ -82,7 +102,7 @@ class TransformersEncoder(TorchEncoder):
         self.context = context_length(model.config, self.tokenizer, kind, spec.options.get("context_length"))
         self.lower = kind.lower and _keeps_case(self.tokenizer)
         self.accepted = _parameters(model)
-        self.edge = shorter_edge(self.processor.image_processor.to_dict())
+        self._prepare = ProcessorImages(self.processor.image_processor)
         super().__init__(spec, model)
         vision = getattr(model.config, "vision_config", model.config)
         seeing = json.dumps(self.processor.image_processor.to_dict(), sort_keys=True, default=str)
@@ -94,17 +114,14 @@ class TransformersEncoder(TorchEncoder):
             notes=[*unused, *notes, *([kind.note] if kind.note else [])],
         )
 
+    @property
+    def sendable_transform(self) -> ProcessorImages:
+        """Return the model's own image processor, without the model."""
+        return self._prepare
+
     def prepare_image(self, image: Image.Image) -> NDArray[np.float32]:
-        """Apply the model's own image processor; patches of any shape get their shape as a last row."""
-        if self.edge:
-            check_scaled(image, self.edge)
-        batch = self.processor.image_processor(images=image.convert("RGB"), return_tensors="np")
-        pixels: NDArray[np.float32] = np.asarray(batch["pixel_values"][0], np.float32)
-        if PATCHES in batch:
-            shape = np.zeros((1, pixels.shape[1]), np.float32)
-            shape[0, :2] = batch[PATCHES][0]
-            pixels = np.concatenate([pixels, shape])
-        return pixels
+        """Apply the model's own image processor."""
+        return self._prepare(image)
 
     def image_inputs(self, pixels: torch.Tensor) -> Inputs:
         """Take prepared images apart: plain pixels, or patches with their mask and shape.

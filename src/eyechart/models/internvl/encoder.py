@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from eyechart.errors import ModelError
+from eyechart.io.media import to_rgb
 from eyechart.models import hub
 from eyechart.models.internvl.loading import load_network
 from eyechart.models.internvl.tokens import CONTEXT, LlamaPieces, find_vocabulary
@@ -54,7 +55,6 @@ class InternVLEncoder(TorchEncoder):
             raise ModelError(f"{place} has no query tokens, which InternVL-G needs.")
         self.transform = make_transform(sizes.image_size, crop=variant.crop)
         self.pixels = PixelTable(self.transform)
-        self.levels = self.pixels.levels
         super().__init__(spec, network)
         self.card = self.make_card(
             transform=f"InternVL-{self.letter} {digest_json(asdict(sizes))} | {describe(self.transform)} | "
@@ -66,11 +66,7 @@ class InternVLEncoder(TorchEncoder):
 
     def prepare_image(self, image: Image.Image) -> NDArray[np.float32]:
         """Convert to RGB, then crop or squash."""
-        return self.pixels.prepare(image.convert("RGB"))
-
-    def prepare_bytes(self, image: Image.Image) -> NDArray[np.uint8]:
-        """Apply the transform up to the bytes that are normalised."""
-        return self.pixels.prepare_bytes(image.convert("RGB"))
+        return self.sendable_transform(to_rgb(image))
 
     def tokenize(self, texts: Sequence[str], language: str) -> Inputs:  # noqa: ARG002 - one tokenizer for all
         """Prefix, tokenise with both marks, cut at 80, fill up with 0."""

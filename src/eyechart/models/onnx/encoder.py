@@ -70,7 +70,7 @@ class OnnxEncoder:
         with tokenizing(str(self.path)):
             self.cutting.enable_truncation(self.reading.length)
         config = read_json(parts.transform)
-        self.preprocess = Preprocess.from_config(config, str(parts.transform))
+        self.sendable_transform = Preprocess.from_config(config, str(parts.transform))
         if parts.digest() != digest:
             raise ModelError(f"The files of {spec.label} changed while they were read.", advice="Run again.")
         size = config.get("crop_size") or config.get("size") or {}
@@ -90,7 +90,7 @@ class OnnxEncoder:
 
     def prepare_image(self, image: Image.Image) -> NDArray[np.float32]:
         """Apply the model's own transform."""
-        return self.preprocess(image)
+        return self.sendable_transform(image)
 
     def encode_images(self, batch: NDArray[np.float32]) -> Vectors:
         """Run the image tower."""

@@ -6,8 +6,8 @@ Built without a GPU: the order of its actions is tested with a double; it was no
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
 Forward = Callable[[int, Any], "torch.Tensor"]
 """The number of a device and the images that are there, to vectors that are there."""
+
+
+PORTABLE = 1
+"""``cudaHostRegisterPortable``: locked for every device, not only for the current one."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +76,19 @@ class CudaFeed:
         with self._errors():
             pinned: NDArray[Any] = torch.empty(shape, dtype=kind, pin_memory=True).numpy()
         return pinned
+
+    @contextmanager
+    def locked(self, memory: NDArray[Any]) -> Iterator[None]:
+        """Page-lock memory that other processes write to; where CUDA refuses, copies wait but are right."""
+        import torch
+
+        runtime, place = torch.cuda.cudart(), memory.ctypes.data
+        done = int(runtime.cudaHostRegister(place, memory.nbytes, PORTABLE)) == 0
+        try:
+            yield
+        finally:
+            if done:
+                runtime.cudaHostUnregister(place)
 
     def copy(self, batch: Any) -> list[Any]:
         """Begin to copy each device's share of the rows, in its stream of copies."""

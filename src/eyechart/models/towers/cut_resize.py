@@ -58,20 +58,25 @@ class CutResize:
         margin = REACH * max(scale, 1) + 2
         first = max(0, int(top * scale - margin))
         last = min(image.height, int((top + kept_height) * scale + margin))
-        rows = image.crop((0, first, image.width, last)) if last - first < image.height else image
-        rows = rows.resize((width, last - first), self.filter).crop((left, 0, left + kept_width, last - first))
+        rows = _part(image, (0, first, image.width, last)).resize((width, last - first), self.filter)
+        rows = _part(rows, (left, 0, left + kept_width, last - first))
         if last - first < image.height:
             # The second pass needs them at their places; what it makes of the empty rows is cut off.
             whole = Image.new(image.mode, (kept_width, image.height))
             whole.paste(rows, (0, first))
             rows = whole
-        return rows.resize((kept_width, height), self.filter).crop((0, top, kept_width, top + kept_height))
+        return _part(rows.resize((kept_width, height), self.filter), (0, top, kept_width, top + kept_height))
 
     def _size(self, image: Image.Image) -> tuple[int, int]:
         """Return width and height after the resize, as torchvision computes them."""
         edge, (width, height) = self.resize.size, image.size
         longer = int(edge * max(width, height) / min(width, height))
         return (edge, longer) if width <= height else (longer, edge)
+
+
+def _part(image: Image.Image, box: tuple[int, int, int, int]) -> Image.Image:
+    """Cut a part out; all of an image is not copied."""
+    return image if box == (0, 0, *image.size) else image.crop(box)
 
 
 def _noise(size: tuple[int, int]) -> Image.Image:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from eyechart.errors import DataError, UsageError
-from eyechart.io.media import ImageRef, open_image, to_rgb
+from eyechart.io.media import ImageRef, decode_rgb, open_image
 from eyechart.models.towers.pixel_table import PixelTable
 
 DECODERS = ("exact", "fast")
@@ -46,6 +46,11 @@ class FastImages:
         self.geometry = [_on_bytes(step) for step in steps if isinstance(step, Resize | CenterCrop)]
         self.side = max((_longest(step.size) for step in steps if isinstance(step, Resize)), default=0)
 
+    @property
+    def levels(self) -> NDArray[np.float32] | None:
+        """Return the table that bytes are normalised by."""
+        return self.pixels.levels
+
     def decode(self, ref: ImageRef) -> Any:
         """Decode to a (3, height, width) tensor of bytes, or to a Pillow image where torch would not do the same."""
         import torch
@@ -53,7 +58,7 @@ class FastImages:
 
         data = ref.read()
         if ref.box is not None or not self._fits(data, ref.source):
-            return to_rgb(ref.decode())
+            return decode_rgb(ref)
         try:
             return decode_jpeg(torch.frombuffer(bytearray(data), dtype=torch.uint8), mode=ImageReadMode.RGB)
         except RuntimeError as error:

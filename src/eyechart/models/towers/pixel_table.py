@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from eyechart.io.media import ImageRef, decode_rgb
 from eyechart.models.towers.cut_resize import cut_steps
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 LEVELS = 256
 TO_TENSOR = ("ToTensor", "MaybeToTensor")
 """Torchvision's step and open_clip's: what comes before them works on Pillow's images."""
+TO_MODE = "MaybeConvertMode"
+"""Open_clip's step that converts an image to its ``mode``."""
 
 
 class PixelTable:
@@ -35,6 +38,11 @@ class PixelTable:
         """Whether the rest has a table."""
         self.before = cut_steps(steps[:start]) if self.known else []
         self.table = _table(rest) if self.known else np.empty((0, LEVELS), np.float32)
+
+    @staticmethod
+    def decode(ref: ImageRef) -> Image.Image:
+        """Decode an image for `prepare`."""
+        return decode_rgb(ref)
 
     @property
     def levels(self) -> NDArray[np.float32] | None:
@@ -57,7 +65,9 @@ class PixelTable:
         """Take the steps before the table; None where it does not fit their result."""
         shaped: Any = image
         for step in self.before:
-            shaped = step(shaped)
+            # An image that has the mode already would only be copied.
+            if type(step).__name__ != TO_MODE or step.mode != getattr(shaped, "mode", None):
+                shaped = step(shaped)
         return shaped if self.known and isinstance(shaped, Image.Image) and shaped.mode == "RGB" else None
 
     def look_up(self, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:

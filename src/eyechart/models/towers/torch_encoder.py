@@ -22,8 +22,9 @@ from eyechart.metrics.vectors import unit
 from eyechart.models.towers.autotune import CpuAutotuner, count_rows, take
 from eyechart.models.towers.cuda_feed import BatchTuning, CudaFeed
 from eyechart.models.towers.device_options import EXACT, DeviceWays, channels_last
+from eyechart.models.towers.fast_images import FastImages
 from eyechart.models.towers.paired import PairedCheck, is_due, plain_model
-from eyechart.models.towers.pixel_table import look_up_there
+from eyechart.models.towers.pixel_table import PixelTable, look_up_there
 from eyechart.models.towers.structure import structure_digest, tokenizer_digest
 from eyechart.models.towers.torch_tools import (
     autocast,
@@ -63,8 +64,8 @@ class TorchEncoder(ABC):
     """Set by the family before it makes its card."""
     card: ModelCard
     """Set by the family at the end of its loading, with `make_card`."""
-    levels: NDArray[np.float32] | None = None
-    """What the transform makes of each level of each channel, of a family that has `prepare_bytes`."""
+    pixels: PixelTable | FastImages | None = None
+    """The image transform without the model, so that other processes can be sent it; set by families that have one."""
     sees = True
     """Whether it encodes images; a family of models that only read says so before it is loaded."""
     paired_check: PairedCheck | None = None
@@ -95,6 +96,7 @@ class TorchEncoder(ABC):
         self._replicas += [copy.deepcopy(self.model).to(device) for device in self.devices[1:]]
         self._pool = ThreadPoolExecutor(len(self.devices)) if len(self.devices) > 1 else None
         self._autotuner: CpuAutotuner | None = None
+        self.levels = self.pixels.levels if self.pixels else None
         self._levels: dict[str, torch.Tensor] = {}
         self._image: Callable[..., torch.Tensor] = self.ways.compiled(self.image_features)
         self._text: Callable[..., torch.Tensor] = self.ways.compiled(self.text_features)
@@ -125,10 +127,6 @@ class TorchEncoder(ABC):
         """Count the tokens of each text before it is cut, marks included."""
         return [len(row) for row in self.tokenizer(self.written(texts), truncation=False, verbose=False)["input_ids"]]
 
-    def prepare_bytes(self, image: Image.Image) -> NDArray[np.uint8]:
-        """Apply the transform up to the bytes that `levels` is a table for."""
-        raise NotImplementedError
-
     def image_inputs(self, pixels: torch.Tensor) -> Any:
         """Make the image tower's input of prepared images, before they are moved and cast."""
         return pixels
@@ -153,11 +151,17 @@ class TorchEncoder(ABC):
         """Encode prepared images."""
         return self._run("image", {"pixels": self._image_batch(batch)}) if len(batch) else self._nothing()
 
+    @property
+    def sendable_transform(self) -> Callable[[Any], NDArray[np.float32]]:
+        """Return what `prepare_image` does to an RGB image, without the model where that is possible."""
+        return self.pixels.prepare if self.pixels else self.prepare_image
+
     def image_device(self) -> CudaFeed | None:
         """Return the GPUs as a device that is fed ahead; None on a CPU, which computes at once."""
         if not all(name.startswith("cuda") for name in self.devices):
             return None
-        prepare = self.prepare_image if self.levels is None else self.prepare_bytes
+        pixels = self.pixels if self.levels is not None else None
+        prepare = pixels.prepare_bytes if pixels else self.sendable_transform
         errors = partial(forward_errors, self.precision)
         tuning = BatchTuning((self.card.fingerprint, *device_names(self.devices)), SIZES if self._is_exact else HALF)
         return CudaFeed(self.devices, prepare, self._image_batch, self._image_vectors, errors, tuning)
