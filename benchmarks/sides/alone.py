@@ -44,6 +44,8 @@ Side = Callable[[], object]
 Pair = tuple[str, Side, Side, float]
 """What is done, the other side, ours, and the ratio of other to ours that is wanted."""
 DIM = 512
+RELEVANT = ((2000, 1), (2000, 5), (400, 50), (100, 200))
+"""Queries, and relevant items of each."""
 
 
 def drawn(n: int, seed: int, dim: int = DIM) -> np.ndarray:
@@ -91,13 +93,14 @@ def recall(scale: float) -> Iterator[Pair]:
 
 def relevant(scale: float) -> Iterator[Pair]:
     """Rank all relevant items; the other side finds the best of them only."""
-    for queries, each in ((2000, 1), (2000, 5), (400, 50), (100, 200)):
-        n = int(queries * scale)
-        images, texts = make(n, each)
+    cases = [(n, each, "", make(n, each)) for n, each in ((int(q * scale), e) for q, e in RELEVANT)]
+    blind = int(400 * scale)
+    cases.append((blind, 50, ", of a model that knows nothing", (drawn(blind, 6), drawn(50 * blind, 7))))
+    for n, each, whose, (images, texts) in cases:
         found = Positives.of_pairs(np.repeat(np.arange(n), each), np.arange(each * n), n)
         agree(np.array_equal(rank_relevant(images, texts, found).best, rank_positives(images, texts, found).ranks))
         yield (
-            f"rank_relevant, {n} x {each * n}, {each} each, against one pass",
+            f"rank_relevant, {n} x {each * n}, {each} each{whose}, against one pass",
             *_both(
                 lambda images=images, texts=texts, found=found: rank_positives(images, texts, found),
                 lambda images=images, texts=texts, found=found: rank_relevant(images, texts, found),

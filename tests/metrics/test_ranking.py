@@ -149,10 +149,15 @@ def test_ranks_are_those_of_float64_however_near_the_vectors_are(spread):
 
 @pytest.mark.parametrize("spread", [1.0, 1e-3, 1e-6, 0.0])
 @pytest.mark.parametrize("most", [2, 40])
-def test_queries_may_have_one_relevant_item_or_many(monkeypatch, spread, most):
-    monkeypatch.setattr("eyechart.metrics.search.TILE", (7, 31))
+@pytest.mark.parametrize(("few", "buckets"), [(8, 2048), (8, 1), (0, 1), (0, 5), (0, 16)])
+@pytest.mark.parametrize("middle", [0.0, 1.0])
+@pytest.mark.parametrize("scale", [1.0, 2.0**-70])
+def test_queries_may_have_one_relevant_item_or_many(monkeypatch, spread, most, few, buckets, middle, scale):
+    for name, value in {"TILE": (7, 31), "FEW": few, "BUCKETS": buckets}.items():
+        monkeypatch.setattr(f"eyechart.metrics.search.{name}", value)
     rng = np.random.default_rng(4)
-    queries, gallery = ((1 + spread * rng.standard_normal((n, 32))).astype(np.float32) for n in (40, 90))
+    drawn = (middle + spread * rng.standard_normal((n, 32)) for n in (40, 90))
+    queries, gallery = (scale * vectors.astype(np.float32) for vectors in drawn)
     gallery[60:70] = gallery[5]
     counts = rng.integers(1, most + 1, 40)
     items = [rng.choice(90, count, replace=False) for count in counts]

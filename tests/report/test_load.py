@@ -258,3 +258,15 @@ def test_a_result_cannot_point_its_records_outside_its_folder(tmp_path):
 def test_old_results_stand_among_new_ones_of_the_same_task(task):
     """What a task measures is known for results of version 0.1, too, which do not tell."""
     assert measures_of(task) == (load_task(task).measures or task.replace("_", " "))
+
+
+def test_models_share_the_class_names_of_a_dataset_unless_they_had_others(tmp_path):
+    for model, names in {"a": ["cat", "dog"], "b": ["cat", "dog"], "c": ["Katze", "Hund"], "d": []}.items():
+        put(tmp_path / f"{model}.json", CLIP_BENCHMARK | {"model": model, "details": {"classnames": names, "x": model}})
+
+    details = {item.result.model: item.result.details for item in load_results(tmp_path).found}
+
+    assert details["a"]["classnames"] is details["b"]["classnames"]
+    assert details["c"]["classnames"] == ["Katze", "Hund"]
+    assert details["d"] == {"classnames": [], "x": "d"}
+    assert [details[model]["x"] for model in "abc"] == ["a", "b", "c"]

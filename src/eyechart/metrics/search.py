@@ -11,17 +11,21 @@ import numpy as np
 
 from eyechart.metrics.vectors import Flags, Floats, Ints, Vectors, distinct_rows, in_range, zero_rows
 
-PAIRS_BYTES = 8 * 1024 * 1024
+PAIRS_BYTES = 1024 * 1024
 """Single pairs are multiplied in blocks of about this size."""
 TILE = (768, 8192)
 """Rows and columns of the part of the score matrix that exists at a time."""
 PIECE = 64
 """Rows of a tile that are compared at a time: they stay in the caches, and their counts fit into a byte."""
-SORTED = 300
-"""Up to so many scores for each target are sorted once; of more it is faster to count them for each target."""
+BUCKETS = 2048
+"""Of a row of scores with more than so many that matter, only those that share a bucket with a target are sorted."""
+FEW = 8
+"""Up to so many targets, many scores are compared with each of them."""
+NARROWEST = 2.0**-60
+"""Targets nearer to each other than this, or farther than its inverse, get no buckets: float32 might overflow."""
 NARROW = 1 / 16
 """Vectors are taken to be nearly all the same if this is how far they are from their mean, as a share of its length."""
-DENSE = 128
+DENSE = 24
 """If more than one pair in this many needs float64, the whole tile is computed so."""
 SMALLEST = 2.0**-149
 """The least number that float32 holds; smaller products vanish."""
@@ -169,9 +173,7 @@ class RankCounter:
         heads = np.flatnonzero(np.diff(rows, prepend=-1))
         for head, end in zip(heads, [*heads[1:], len(rows)], strict=True):
             own, row = slice(int(first + head), int(first + end)), scores[rows[head]]
-            low, high = self.low[own], self.high[own]
-            many = (end - head) * SORTED > np.count_nonzero(row >= low.min())
-            certain, unclear = (_sorted_counts if many else _counts)(row, low, high)
+            certain, unclear = _counts(row, self.low[own], self.high[own])
             self.above[own] += certain
             columns += unclear
             targets.append(np.repeat(np.arange(own.start, own.stop), list(map(len, unclear))))
@@ -203,23 +205,43 @@ class RankCounter:
 
 def _counts(row: Vectors, low: Vectors, high: Vectors) -> tuple[Ints, list[Ints]]:
     """Count how many scores are above each high end; return also which are between the ends."""
-    above, between = np.empty(len(low), np.int64), []
-    for i, (start, end) in enumerate(zip(low, high, strict=True)):
-        above[i] = np.count_nonzero(row > end)
-        if np.count_nonzero(row >= start) > above[i]:
-            between.append(np.flatnonzero((row >= start) & (row <= end)))
-        else:
-            between.append(_NONE)
-    return above, between
-
-
-def _sorted_counts(row: Vectors, low: Vectors, high: Vectors) -> tuple[Ints, list[Ints]]:
-    """Do the same for many ends: what is below all of them is left out, and the rest is sorted once."""
-    near = np.flatnonzero(row >= low.min())
+    near, beyond = np.flatnonzero(row >= low.min()), np.zeros(len(low), np.int64)
+    if len(near) > BUCKETS and len(low) <= FEW:
+        return _few_counts(row, low, high)
+    if len(near) > BUCKETS and NARROWEST < high.max() - low.min() < 1 / NARROWEST:
+        near, beyond = _near_ends(row, low, high)
     near = near[np.argsort(row[near])]
     scores = row[near]
     first, last = np.searchsorted(scores, low, "left"), np.searchsorted(scores, high, "right")
-    return len(near) - last, [near[start:end] for start, end in zip(first.tolist(), last.tolist(), strict=True)]
+    between = [near[start:end] for start, end in zip(first.tolist(), last.tolist(), strict=True)]
+    return beyond + len(near) - last, between
+
+
+def _few_counts(row: Vectors, low: Vectors, high: Vectors) -> tuple[Ints, list[Ints]]:
+    """Do the same for so few ends that many scores are sooner compared with each."""
+    above = np.array([np.count_nonzero(row > end) for end in high], np.int64)
+    some = [np.count_nonzero(row >= start) for start in low] > above
+    ends = zip(low, high, some.tolist(), strict=True)
+    return above, [np.flatnonzero((row >= start) & (row <= end)) if any_ else _NONE for start, end, any_ in ends]
+
+
+def _near_ends(row: Vectors, low: Vectors, high: Vectors) -> tuple[Ints, Ints]:
+    """Return the scores that share a bucket with an interval, and for each interval how many others are beyond it.
+
+    Rounding never changes the order of two numbers, so a higher score is in the same bucket or in a later one.
+    """
+    bottom = low.min()
+    scale = np.float32(BUCKETS) / (high.max() - bottom)
+
+    def bucket(scores: Vectors) -> Ints:
+        return np.asarray(np.clip((scores - bottom) * scale, -1, BUCKETS), np.int64) + 1
+
+    places, first, last = bucket(row), bucket(low), bucket(high)
+    most = BUCKETS + 2
+    near = np.cumsum(np.bincount(first, minlength=most) - np.bincount(last + 1, minlength=most + 1)[:most]) > 0
+    others = np.bincount(places, minlength=most)
+    others[near] = 0
+    return np.flatnonzero(near[places]), np.cumsum(others[::-1])[::-1][last]
 
 
 def tiles(searched: Gallery, positives: Positives) -> Iterator[Tile]:
