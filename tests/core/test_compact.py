@@ -247,20 +247,24 @@ import sys
 from pathlib import Path
 from eyechart.store.blobs import LocalBlobs
 from eyechart.store.compact import compact
-for _ in range(60):
+while not Path(sys.argv[3]).exists():
     assert not compact(LocalBlobs(Path(sys.argv[2]))).damaged
 """
 
 
 def test_several_merge_while_others_write_and_read(tmp_path):
+    table, done = tmp_path / "table", tmp_path / "done"
     codes = [(WRITER, 0), (WRITER, 1), (MERGER, 2), (MERGER, 3)]
-    processes = [subprocess.Popen([sys.executable, "-c", code, str(who), str(tmp_path)]) for code, who in codes]
-    assert [process.wait() for process in processes] == [0] * 4
+    words = [[sys.executable, "-c", code, str(who), str(table), str(done)] for code, who in codes]
+    processes = [subprocess.Popen(command) for command in words]
+    writers = [process.wait() for process in processes[:2]]
+    done.touch()
+    assert writers + [process.wait() for process in processes[2:]] == [0] * 4
 
-    compact(LocalBlobs(tmp_path))
+    compact(LocalBlobs(table))
 
     wanted = [(who, i) for who in (0, 1) for i in range(40)]
-    found = VectorTable(tmp_path).get(keys(*(f"{who}-{i}" for who, i in wanted)))
+    found = VectorTable(table).get(keys(*(f"{who}-{i}" for who, i in wanted)))
     assert found[:, 0].tolist() == [who * 100 + i for who, i in wanted]
-    assert len(parts(tmp_path)) == 1
-    assert not list(tmp_path.glob("damaged-*"))
+    assert len(parts(table)) == 1
+    assert not list(table.glob("damaged-*"))
