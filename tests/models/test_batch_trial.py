@@ -8,6 +8,8 @@ from functools import cache
 import numpy as np
 import pytest
 
+from eyechart.cli import make_parser
+from eyechart.cli.flags.settings import settings_of
 from eyechart.config import make_config
 from eyechart.errors import DataError
 from eyechart.inference import batch_trial
@@ -189,3 +191,10 @@ def test_a_job_knows_whether_its_batch_size_was_chosen(tmp_path, given, grow):
     (job,) = plan_jobs(make_config({"model": ["eyechart-tiny"], "dataset": [str(root)], **given}))
 
     assert (job.batch_size, job.grow) == (64, grow)
+
+
+@pytest.mark.parametrize(("words", "given"), [([], False), (["--batch-size", "64"], True)])
+def test_the_command_line_leaves_open_what_was_not_given(words, given):
+    settings = settings_of(make_parser("eyechart", "eval").parse_args(["eval", "--model", "eyechart-tiny", *words]))
+
+    assert ("batch_size" in make_config(settings).model_fields_set) is given

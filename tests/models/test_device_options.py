@@ -131,3 +131,11 @@ def test_a_backend_that_torch_does_not_have_is_refused(zoo):
 
     assert "Unknown backend of torch.compile: 'inductr'" in str(error.value)
     assert "Did you mean inductor" in str(error.value)
+
+
+def test_the_card_of_one_choice_is_never_taken_for_that_of_another(zoo):
+    case = zoo.case("open_clip")
+
+    cards = {str(ask(case, options).what) for options in ({}, *WAYS)}
+
+    assert len(cards) == 1 + len(WAYS)
