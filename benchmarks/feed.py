@@ -115,7 +115,7 @@ def compared(rounds: int, passes: int) -> list[dict[str, Any]]:
             "other": 1000 * other,
             "ours": 1000 * ours,
             "ratio": times * other / ours,
-            "wanted": wanted,
+            "wanted": round(wanted, 2),
         }
 
     costs, clocks = measure_all(rounds, passes), pipelines(rounds, passes)
