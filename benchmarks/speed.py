@@ -20,8 +20,8 @@ from pathlib import Path
 
 from growth_plot import growth_plot
 from peer import FOLDER, MODEL, PEER, Cost, make_checkpoint, make_peer, run, run_ours, run_peer
-from speed_alone import ALONE
-from speed_data import OTHER_TEMPLATES, write_classification, write_retrieval
+from speed_alone import ALONE, growth_row
+from speed_data import CLASSES, OTHER_TEMPLATES, TEMPLATES, write_classification, write_retrieval
 from speed_table import write_table
 
 HERE = Path(__file__).parent
@@ -216,24 +216,36 @@ def large(scale: float, rounds: int) -> list[Row]:  # noqa: ARG001 - one run is 
 
 
 def growth(scale: float, rounds: int) -> list[Row]:  # noqa: ARG001 - one run per size
-    """Show how time and memory grow with the images, with the embedded model."""
+    """Show how a whole cold command grows with the images and with the prompts, with the embedded model."""
+    thousands = [int(1000 * times * scale) for times in (1, 2, 4, 8, 16)]
+    images = [(n, *_cold(write_classification(FOLDER / "data" / f"classes{n}", n))) for n in thousands]
+    few = write_classification(FOLDER / "data" / "classes100", 100)
+    prompts = [(n, *_cold(few, "--custom_template_file", str(_templates(n // len(CLASSES))))) for n in thousands]
     rows: list[Row] = []
-    points: list[tuple[int, float, float]] = []
-    for thousands in (1, 2, 4, 8):
-        n = max(50, int(1000 * thousands * scale))
-        root = write_classification(FOLDER / "data" / f"classes{n}", n)
-        words = ["eval", "--model_type", "onnx", "--model", "eyechart-tiny", "--pretrained", "eyechart-tiny"]
-        words += ["--dataset", "wds/x", "--dataset_root", str(root), "--output", str(FOLDER / "growth.json")]
-        cost = run(
-            [sys.executable, str(HERE / "sides" / "peak.py"), *words, "--quiet"], EYECHART_CACHE=str(fresh("growth"))
-        )
-        peak = float((FOLDER / "peak_mb.txt").read_text())
-        rows.append({"what": f"{n} images, ours", "value": f"{cost.wall:.1f} s, {cost.cpu:.1f} cpu s, {peak:.0f} MB"})
-        points.append((n, cost.cpu, peak))
-        print(rows[-1], flush=True)
-    (HERE / "results").mkdir(exist_ok=True)
-    (HERE / "results" / "growth.svg").write_text(growth_plot(points))
+    for what, points in {"images": images, "prompts": prompts}.items():
+        (HERE / "results" / f"growth_{what}.svg").write_text(growth_plot(points, what))
+        peaks = ", ".join(f"{peak:.0f}" for _, _, peak in points)
+        row = growth_row(f"a cold command, {what}", [(n, cpu) for n, cpu, _ in points])
+        rows += [row, {"what": f"its peak memory, {what}", "value": f"{peaks} MB"}]
     return rows
+
+
+def _cold(root: Path, *extra: str) -> tuple[float, float]:
+    """Return the CPU seconds and the peak in MB of an evaluation with an empty store."""
+    words = ["eval", "--model_type", "onnx", "--model", "eyechart-tiny", "--pretrained", "eyechart-tiny"]
+    words += ["--dataset", "wds/x", "--dataset_root", str(root), "--output", str(FOLDER / "growth.json"), *extra]
+    command = [sys.executable, str(HERE / "sides" / "peak.py"), *words, "--quiet"]
+    cost = run(command, EYECHART_CACHE=str(fresh("growth")))
+    peak = float((FOLDER / "peak_mb.txt").read_text())
+    print(f"  {root.name} {' '.join(extra)}: {cost.cpu:.1f} cpu s, {peak:.0f} MB", flush=True)
+    return cost.cpu, peak
+
+
+def _templates(n: int) -> Path:
+    """Write so many templates, once."""
+    path = FOLDER / "data" / f"templates{n}.txt"
+    path.write_text("\n".join(f"{TEMPLATES[i % len(TEMPLATES)]} It is number {i}." for i in range(n)))
+    return path
 
 
 def store(scale: float, rounds: int) -> list[Row]:  # noqa: ARG001 - one run is enough

@@ -28,7 +28,7 @@ from eyechart.metrics.classification import average_precision, rank_labels
 from eyechart.metrics.correlation import spearman
 from eyechart.metrics.ranking import rank_relevant
 from eyechart.metrics.retrieval import rank_both_ways, rank_positives, top_items
-from eyechart.metrics.search import Positives
+from eyechart.metrics.search import TILE, Positives
 from eyechart.metrics.vectors import unit
 
 Side = Callable[[], object]
@@ -57,6 +57,27 @@ def labels(scale: float) -> Iterator[Pair]:
         *_both(lambda: images @ classes.T, lambda: rank_labels(images, classes, own)),
         0.67,
     )
+
+
+def recall(scale: float) -> Iterator[Pair]:
+    """Rank in both directions; the other side only multiplies, in parts of the same size."""
+    n = int(5000 * scale)
+    images, texts = make(n)
+    owner, (height, width) = np.repeat(np.arange(n), 5), TILE
+    space = np.empty((height, width), np.float32)
+
+    def multiply() -> None:
+        for top in range(0, len(texts), height):
+            for left in range(0, n, width):
+                rows, columns = texts[top : top + height], images[left : left + width]
+                np.matmul(rows, columns.T, out=space.ravel()[: len(rows) * len(columns)].reshape(len(rows), -1))
+
+    for name, other in {"the bare product in parts": multiply, "the product at once": lambda: texts @ images.T}.items():
+        yield (
+            f"recall both ways, {n} x {5 * n}, against {name}",
+            *_both(other, lambda: rank_both_ways(images, texts, owner)),
+            0.87,
+        )
 
 
 def relevant(scale: float) -> Iterator[Pair]:
@@ -198,7 +219,7 @@ def measure(pair: Pair, rounds: int) -> dict[str, object]:
     return {"what": what, "other": theirs, "ours": own, "ratio": theirs / own, "wanted": wanted}
 
 
-PARTS = {part.__name__: part for part in (labels, relevant, collapsed, learning, intervals)}
+PARTS = {part.__name__: part for part in (labels, recall, relevant, collapsed, learning, intervals)}
 
 
 if __name__ == "__main__":

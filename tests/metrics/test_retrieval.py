@@ -88,6 +88,19 @@ def test_ranks_are_those_of_float64_however_near_the_vectors_are(monkeypatch, ti
     assert (to_images.ranks.tolist(), to_texts.ranks.tolist()) == float64_ranks(images, texts, owner)
 
 
+@pytest.mark.parametrize("short", [1e-12, 1e-20, 1e-24, 1e-30])
+def test_a_very_short_vector_beside_long_ones_is_ranked_as_exactly(short):
+    rng = np.random.default_rng(0)
+    owner = np.arange(300)
+    images, texts = ((1 + 0.2 * rng.standard_normal((300, 64))).astype(np.float32) for _ in range(2))
+    images[:150] = images[150:] * (1 + 1e-7 * rng.standard_normal((150, 64))).astype(np.float32)
+    texts[::2] *= np.float32(short)
+
+    to_images, _ = rank_both_ways(images, texts, owner)
+
+    assert to_images.ranks.tolist() == float64_ranks(images, texts, owner)[0]
+
+
 @pytest.mark.parametrize("dense", [1, 10**9])
 def test_near_pairs_are_decided_alike_one_by_one_and_together(monkeypatch, dense):
     rng = np.random.default_rng(1)

@@ -66,8 +66,8 @@ def rank_relevant(
         positives: The relevant items of each query.
         gains: How relevant each of them is, above 0; without it, 1.
     """
-    searched = Gallery(queries, gallery)
-    own, query = searched.own_scores(positives), positives.queries()
+    searched, query = Gallery.of(queries, gallery), positives.queries()
+    own = searched.scores(query, positives.items)
     counter = RankCounter(searched, query, own, positives.items)
     for tile in tiles(searched, positives):
         counter.count(tile)

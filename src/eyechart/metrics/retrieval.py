@@ -40,8 +40,8 @@ def rank_positives(queries: Vectors, gallery: Vectors, positives: Positives) -> 
     The score matrix never exists as a whole, only one tile of it. Ranks are those of float64 scores, so they do not
     depend on tiles, threads or the linear algebra library: see `eyechart.metrics.search`.
     """
-    searched = Gallery(queries, gallery)
-    counter = _counter(searched, positives)
+    searched = Gallery.of(queries, gallery)
+    counter = _counter(searched, positives, searched.scores(positives.queries(), positives.items))
     for tile in tiles(searched, positives):
         counter.count(tile)
     return _ranks(counter)
@@ -62,17 +62,19 @@ def rank_both_ways(images: Vectors, texts: Vectors, owner: Ints, text: Ints | No
     text = np.arange(len(texts)) if text is None else text
     to_images = Positives.of_pairs(text, owner, len(texts))
     to_texts = Positives.of_pairs(owner, text, len(images))
-    for_texts, for_images = Gallery(texts, images), Gallery(images, texts)
-    by_text, by_image = _counter(for_texts, to_images), _counter(for_images, to_texts)
+    for_texts = Gallery.of(texts, images)
+    own = for_texts.scores(text, owner)
+    by_text = _counter(for_texts, to_images, own[np.argsort(text, kind="stable")])
+    by_image = _counter(for_texts.turned, to_texts, own[np.argsort(owner, kind="stable")])
     for tile in tiles(for_texts, to_images):
         by_text.count(tile)
         by_image.count(tile.turned)
     return _ranks(by_text), _ranks(by_image)
 
 
-def _counter(searched: Gallery, positives: Positives) -> RankCounter:
-    """Count what reaches the best right answer of each query."""
-    query, own = positives.queries(), searched.own_scores(positives)
+def _counter(searched: Gallery, positives: Positives, own: Floats) -> RankCounter:
+    """Count what reaches the best right answer of each query, given the scores of all right ones."""
+    query = positives.queries()
     best = np.maximum.reduceat(own, positives.starts)
     at = np.empty(len(best), np.int64)
     # Of several right answers with the best score any will do.

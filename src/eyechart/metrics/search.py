@@ -13,8 +13,10 @@ from eyechart.metrics.vectors import Flags, Floats, Ints, Vectors, distinct_rows
 
 PAIRS_BYTES = 8 * 1024 * 1024
 """Single pairs are multiplied in blocks of about this size."""
-TILE = (512, 8192)
+TILE = (768, 8192)
 """Rows and columns of the part of the score matrix that exists at a time."""
+PIECE = 64
+"""Rows of a tile that are compared at a time: they stay in the caches, and their counts fit into a byte."""
 SORTED = 24
 """A row of scores with more targets than this is sorted once; for fewer it is faster to count for each."""
 NARROW = 1 / 16
@@ -23,6 +25,8 @@ DENSE = 128
 """If more than one pair in this many needs float64, the whole tile is computed so."""
 SMALLEST = 2.0**-149
 """The least number that float32 holds; smaller products vanish."""
+VANISHING = 2.0**-63
+"""Smaller numbers have squares that float32 rounds coarsely or drops."""
 FLOAT64_SHARE = 2.0**-29
 """How much less float64 rounds than float32."""
 _NONE = np.empty(0, np.int64)
@@ -58,19 +62,31 @@ class Positives:
         return np.repeat(np.arange(len(self.starts)), self.counts())
 
 
+@dataclass(frozen=True, slots=True)
 class Gallery:
     """Queries and the items that they search, with what all counts need to know of them."""
 
-    def __init__(self, queries: Vectors, items: Vectors) -> None:
-        self.queries, self.items = in_range(queries), in_range(items)
-        _, self.same, _ = distinct_rows(items)
-        self.factors = factors(self.queries, self.items)
+    queries: Vectors
+    items: Vectors
+    same: Ints
+    """For each item, the number of its distinct row."""
+    factors: Factors
 
-    def own_scores(self, positives: Positives) -> Floats:
-        """Return the score of each right answer, in the order of ``positives``."""
-        query = positives.queries()
-        own = dots(self.queries, self.items, query, positives.items)
-        own[zero_rows(self.queries)[query] | zero_rows(self.items)[positives.items]] = LOWEST
+    @classmethod
+    def of(cls, queries: Vectors, items: Vectors) -> Gallery:
+        """Look at the vectors once."""
+        queries, items = in_range(queries), in_range(items)
+        return cls(queries, items, distinct_rows(items)[1], factors(queries, items))
+
+    @property
+    def turned(self) -> Gallery:
+        """Return the search the other way round."""
+        return Gallery(self.items, self.queries, distinct_rows(self.queries)[1], self.factors.turned)
+
+    def scores(self, query: Ints, item: Ints) -> Floats:
+        """Return the scores of right answers: pairs of a query and an item."""
+        own = dots(self.queries, self.items, query, item)
+        own[zero_rows(self.queries)[query] | zero_rows(self.items)[item]] = LOWEST
         return own
 
 
@@ -128,13 +144,24 @@ class RankCounter:
 
     def _count_one_each(self, scores: Vectors, targets: slice) -> tuple[Ints, Ints]:
         """Count for one target in each row; return the targets and columns that are unclear."""
-        surely = scores > self.high[targets, None]
-        maybe = scores >= self.low[targets, None]
-        certain = _count(surely)
-        self.above[targets] += certain
-        unclear = np.flatnonzero(_count(maybe) > certain)
-        row, column = np.nonzero(maybe[unclear] & ~surely[unclear])
-        return unclear[row] + targets.start, column
+        turned = not scores.flags.c_contiguous
+        memory = scores.T if turned else scores
+        low, high, above = self.low[targets], self.high[targets], self.above[targets]
+        found = []
+        for start in range(0, len(memory), PIECE):
+            part = slice(start, start + PIECE)
+            surely = memory[part] > (high if turned else high[part, None])
+            unclear = memory[part] >= (low if turned else low[part, None])
+            unclear ^= surely
+            if turned:
+                above += np.add.reduce(surely.view(np.uint8), axis=0, dtype=np.uint8)
+            else:
+                above[part] += [np.count_nonzero(row) for row in surely]
+            # numpy finds the few in a flat array much faster than in rows and columns.
+            found.append(np.flatnonzero(unclear) + start * memory.shape[1])
+        row, column = np.divmod(np.concatenate(found), memory.shape[1])
+        target, other = (column, row) if turned else (row, column)
+        return target + targets.start, other
 
     def _count_several(self, scores: Vectors, rows: Ints, first: int) -> tuple[Ints, Ints]:
         """Do the same for any number of targets in a row, without a copy of the row for each."""
@@ -220,10 +247,26 @@ class Factors:
     queries: Vectors
     items: Vectors
     constant: float
-    error: Floats
-    """For each query."""
-    float64_error: Floats
-    """How far float64 products of the vectors themselves may be off."""
+    lengths: tuple[Floats, Floats]
+    """Of the rows that are multiplied."""
+    float64_lengths: tuple[Floats, Floats]
+    """Of the vectors themselves."""
+
+    @property
+    def turned(self) -> Factors:
+        """Return those of the search the other way round."""
+        return Factors(self.items, self.queries, self.constant, self.lengths[::-1], self.float64_lengths[::-1])
+
+    @property
+    def error(self) -> Floats:
+        """Bound the error of each query's products."""
+        # Of the products, and where means were taken away: of small numbers to float32, and those of float64 before.
+        return _rounding_error(*self.lengths, self.items.shape[1] + 2) + 4 * self.float64_error
+
+    @property
+    def float64_error(self) -> Floats:
+        """Bound how far float64 products of the vectors themselves may be off, for each query."""
+        return 2 * FLOAT64_SHARE * _rounding_error(*self.float64_lengths, self.items.shape[1])
 
 
 def factors(queries: Vectors, items: Vectors) -> Factors:
@@ -234,10 +277,8 @@ def factors(queries: Vectors, items: Vectors) -> Factors:
     constant p r and the small terms a b + a r + p b, which are one product of vectors with two more numbers.
     """
     lengths = _lengths(queries), _lengths(items)
-    plain = _rounding_error(*lengths, items.shape[1])
-    float64 = 2 * FLOAT64_SHARE * plain
     if not all(map(_is_narrow, (queries, items), lengths)):
-        return Factors(queries, items, 0.0, plain, float64)
+        return Factors(queries, items, 0.0, lengths, lengths)
     middle, centre = (rows.mean(axis=0, dtype=np.float64) for rows in (queries, items))
     a, b = queries - middle, items - centre
     ar, pb = a @ centre, b @ middle
@@ -246,9 +287,7 @@ def factors(queries: Vectors, items: Vectors) -> Factors:
     scale = 2.0 ** round(math.log2(largest) / 2)
     left = np.column_stack([a, ar / scale, np.full(len(a), scale)]).astype(np.float32)
     right = np.column_stack([b, np.full(len(b), scale), pb / scale]).astype(np.float32)
-    # Two more roundings, of the small numbers to float32, and those of float64 before.
-    error = _rounding_error(_lengths(left), _lengths(right), left.shape[1] + 2) + 4 * float64
-    return Factors(left, right, float(middle @ centre), error, float64)
+    return Factors(left, right, float(middle @ centre), (_lengths(left), _lengths(right)), lengths)
 
 
 def _is_narrow(vectors: Vectors, lengths: Floats) -> bool:
@@ -261,15 +300,6 @@ def _is_narrow(vectors: Vectors, lengths: Floats) -> bool:
 
 def _float64_product(queries: Vectors, gallery: Vectors) -> Floats:
     return np.asarray(queries.astype(np.float64) @ gallery.astype(np.float64).T)
-
-
-def _count(flags: Flags) -> Ints:
-    """Count what is true in each row, fast for rows and for columns of a contiguous array."""
-    if flags.flags.c_contiguous:
-        return np.array([np.count_nonzero(row) for row in flags], np.int64)
-    # Up to 255 ones fit into a byte; whole rows of the transposed array are added at once.
-    parts = (flags[:, start : start + 255].view(np.uint8) for start in range(0, flags.shape[1], 255))
-    return sum((part.sum(axis=1, dtype=np.uint8).astype(np.int64) for part in parts), np.zeros(len(flags), np.int64))
 
 
 def dots(queries: Vectors, gallery: Vectors, rows: Ints, columns: Ints) -> Floats:
@@ -292,6 +322,7 @@ def _rounding_error(queries: Floats, items: Floats, terms: int) -> Floats:
 
 
 def _lengths(vectors: Vectors) -> Floats:
-    """Return the length of each row, a little more rather than less."""
-    lengths: Floats = np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64)) * 1.001
-    return lengths
+    """Return the length of each row, a little more rather than less: float32 rounds, and drops the smallest squares."""
+    squares = np.einsum("ij,ij->i", vectors, vectors, dtype=np.float32).astype(np.float64)
+    dim = vectors.shape[1]
+    return np.asarray(np.sqrt(squares) * (1.001 + dim * 2.0**-24) + math.sqrt(dim) * VANISHING, np.float64)
