@@ -115,11 +115,12 @@ class Session:
                 dataset.fetch(self.progress)
             reading = DatasetReading(dataset, limit=spec.limit, on_error=job.on_error, progress=self.progress)
             self._readings[key] = reading
-            if not reading.done and reading.settled:
-                # Its digests are those that the signature is made of: they are known when it was read.
-                self._unsigned.setdefault(digest_json(spec.source), []).append(reading)
-            else:
+            source = digest_json(spec.source)
+            if reading.done or not reading.settled:
                 self.signature(spec)
+            elif source not in self._signatures:
+                # The signature is made of the digests: they are known when the images have been read.
+                self._unsigned.setdefault(source, []).append(reading)
         return self._readings[key]
 
     def signature(self, spec: DatasetSpec) -> str | None:

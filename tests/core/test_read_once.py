@@ -2,6 +2,7 @@
 
 import csv
 import itertools
+import os
 import sys
 import tracemalloc
 
@@ -225,6 +226,17 @@ def test_what_is_wrong_with_the_last_sample_is_found_before_an_image_is_read(bro
     assert words in str(error)
     assert passes() < 0.1
     assert not any(model.loaded for model in session._models.values())
+
+
+def test_an_image_that_nobody_may_read_is_found_before_another_is_read(plan, tmp_path, passes, monkeypatch):
+    """Those who run tests in a container may read everything: the answer is what the system would give to others."""
+    data = write_folder(tmp_path / "data")
+    monkeypatch.setattr(os, "access", lambda path, mode: "023.png" not in str(path))
+
+    (report,) = run_planned(*plan(data))
+
+    assert "023.png: cannot read the image (Permission denied)" in str(report.error)
+    assert passes() == 0
 
 
 def test_every_cut_of_an_archive_is_found_without_reading_its_images(tmp_path):

@@ -6,6 +6,7 @@ hash and no more.
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import re
@@ -114,7 +115,7 @@ class ImageRef:
             return None
         found = known_digest(self._file(), state)
         if found is None and not os.access(self._file(), os.R_OK):
-            raise DataError(f"{self.source}: cannot read the image (no permission).")
+            raise self._unreadable(PermissionError(errno.EACCES, os.strerror(errno.EACCES)))
         return found and self._named(found)
 
     def _named(self, content: bytes) -> bytes:

@@ -21,8 +21,9 @@ MAX_HEADER = 1024 * 1024
 """Bytes of a member's long name and attributes."""
 _BLOCK = 512
 _RECORD = 20 * _BLOCK
-_LEAP = 3 * _BLOCK
-"""Bytes that are read at a time between images: a target with its header, and the header of the next image."""
+_LEAP = 3 * _BLOCK + 1
+"""Bytes that are read at a time between images: a small target with its header, the header of the next image, and the
+byte before them, by which tarfile tells that there is more."""
 
 MakeSample = Callable[[str, ImageRef, Fields], Sample]
 """Turns an id, an image and the other members of the same key into a sample."""
