@@ -15,8 +15,10 @@ PAIRS_BYTES = 1024 * 1024
 """Single pairs are multiplied in blocks of about this size."""
 TILE = (768, 8192)
 """Rows and columns of the part of the score matrix that exists at a time."""
-PIECE = 64
+PIECE = 128
 """Rows of a tile that are compared at a time: they stay in the caches, and their counts fit into a byte."""
+SPARSE = 32
+"""If at most one score in this many reaches its target, each of them is looked at by itself."""
 BUCKETS = 2048
 """Of a row of scores with more than so many that matter, only those that share a bucket with a target are sorted."""
 FEW = 8
@@ -153,19 +155,26 @@ class RankCounter:
         low, high, above = self.low[targets], self.high[targets], self.above[targets]
         found = []
         for start in range(0, len(memory), PIECE):
-            part = slice(start, start + PIECE)
-            surely = memory[part] > (high if turned else high[part, None])
-            unclear = memory[part] >= (low if turned else low[part, None])
-            unclear ^= surely
-            if turned:
-                above += np.add.reduce(surely.view(np.uint8), axis=0, dtype=np.uint8)
-            else:
-                above[part] += [np.count_nonzero(row) for row in surely]
+            part = memory[start : start + PIECE]
+            rows = slice(start, start + len(part))
+            maybe = part >= (low if turned else low[rows, None])
+            if np.count_nonzero(maybe) > maybe.size // SPARSE:
+                surely = part > (high if turned else high[rows, None])
+                maybe ^= surely
+                if turned:
+                    above += np.add.reduce(surely.view(np.uint8), axis=0, dtype=np.uint8)
+                else:
+                    above[rows] += [np.count_nonzero(row) for row in surely]
             # numpy finds the few in a flat array much faster than in rows and columns.
-            found.append(np.flatnonzero(unclear) + start * memory.shape[1])
-        row, column = np.divmod(np.concatenate(found), memory.shape[1])
-        target, other = (column, row) if turned else (row, column)
-        return target + targets.start, other
+            near = np.flatnonzero(maybe)
+            row, column = np.divmod(near, memory.shape[1])
+            row += start
+            found.append((column, row) if turned else (row, column))
+        target, other = (np.concatenate(side) for side in zip(*found, strict=True))
+        # Of pieces with few, these are also among those that are unclear.
+        surely = memory[(other, target) if turned else (target, other)] > high[target]
+        above += np.bincount(target[surely], minlength=len(above))
+        return target[~surely] + targets.start, other[~surely]
 
     def _count_several(self, scores: Vectors, rows: Ints, first: int) -> tuple[Ints, Ints]:
         """Do the same for any number of targets in a row, without a copy of the row for each."""
