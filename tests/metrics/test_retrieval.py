@@ -74,7 +74,8 @@ def float64_ranks(images, texts, owner):
 
 @pytest.mark.parametrize("tile", [(512, 8192), (7, 11)])
 @pytest.mark.parametrize("spread", [1.0, 1e-3, 1e-6, 0.0])
-def test_ranks_are_those_of_float64_however_near_the_vectors_are(monkeypatch, tile, spread):
+@pytest.mark.parametrize("sparse", [1, 10**9])
+def test_ranks_are_those_of_float64_however_near_the_vectors_are(monkeypatch, tile, spread, sparse):
     rng = np.random.default_rng(0)
     owner = rng.permutation(np.repeat(np.arange(30), 3))
     images, texts = (1 + spread * rng.standard_normal((n, 64)) for n in (30, 90))
@@ -82,6 +83,7 @@ def test_ranks_are_those_of_float64_however_near_the_vectors_are(monkeypatch, ti
     # Some images exist twice: their copies tie exactly.
     images[3], images[17] = images[4], images[4]
     monkeypatch.setattr("eyechart.metrics.search.TILE", tile)
+    monkeypatch.setattr("eyechart.metrics.search.SPARSE", sparse)  # whether what reaches a target is few or many
 
     to_images, to_texts = rank_both_ways(images, texts, owner)
 
@@ -227,6 +229,14 @@ def test_equal_rows_share_one_number_in_order_of_appearance():
     assert first.tolist() == [0, 1]
     assert number.tolist() == [0, 1, 0]
     assert count.tolist() == [2, 1]
+
+
+@pytest.mark.parametrize("place", [0, 5, 511])
+def test_rows_that_differ_in_one_number_of_many_are_told_apart(place):
+    rows = np.ones((3, 512), np.float32)
+    rows[1, place] = 2
+
+    assert distinct_rows(rows)[1].tolist() == [0, 1, 0]
 
 
 def test_rows_that_share_a_code_by_accident_are_told_apart(monkeypatch):
